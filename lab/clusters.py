@@ -235,7 +235,7 @@ def foretell(model: Model, passes: dict[str, int]) -> None:
         f"pass ({block / 2 / CHUNK_BYTES:.1%})."
     )
     title = f"Extrapolation by Dask's model: {BILLION:.0e} rows, K = {K}, float32, kept in memory"
-    counts = (f"{method}: {n} passes" for method, n in passes.iteduration())
+    counts = (f"{method}: {n} passes" for method, n in passes.items())
     head(title, "workers", "memory of each", "one pass", *counts)
     for workers in (8, 32, 128, 512):
         one = model.seconds(size, workers, 2 * chunks)

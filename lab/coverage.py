@@ -3,7 +3,7 @@
     python -m lab coverage [--items 3 4] [--simulated 200] [--real 40] [--data data]
 
 Every row is mean ± standard error over its replicates. No constant of tests and intervals was
-chosen on these real outputs, but Auto's were. Progress goes to stderr.
+chosen on these real outputs, but Auto's were. `--real 0` leaves them out. Progress goes to stderr.
 """
 
 import sys
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import priorshift as ps
-from lab.pools import POOLS, Pool, unseen_pools
+from lab.pools import POOLS, Pool, require_data, unseen_pools
 from lab.show import head, parse, row
 from lab.worlds import Resplit, Simulated, Task, moved, softmax, tail
 
@@ -455,9 +455,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Print the table, row by row."""
     options = parse(__doc__, arguments, items=tuple(ITEMS), simulated=200, real=40, data=POOLS)
     warnings.simplefilter("ignore", UserWarning)
-    pools = unseen_pools(options.data) if options.data.is_dir() else {}
-    if not pools:
-        print(f"Real outputs are left out: `make data` builds {options.data}.")
+    if options.real:
+        require_data("coverage without --real 0", options.data, "zoo", "uci")
+    pools = unseen_pools(options.data) if options.real else {}
     columns = ("item", "promise", "classifier", "K", "runs", "measured", "value")
     head("Promises", *columns)
     for number in options.items:

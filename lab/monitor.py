@@ -1,20 +1,19 @@
 """What monitoring promises: errors of the estimates, false alarms, and how soon a true one comes.
 
-    python -m lab monitor [--part error level delay] [--streams 200] [--data ../shared/data]
+    python -m lab monitor [--part error level delay] [--streams 200]
 
 An alarm hears nothing but how often each class is decided for, so simulated streams are draws of
-decisions. Real ones are the decisions of stored outputs, re-split in every stream, without
-replacement, into validation and batches: `delay` needs them, `level` has rows without.
+decisions. Real ones are the decisions of our own networks on test images, re-split in every stream,
+without replacement, into validation and batches.
 """
 
-import sys
 import warnings
 from collections.abc import Iterator
 
 import numpy as np
 
 import priorshift as ps
-from lab.pools import DATA, Pool, mnist, network, require_data
+from lab.pools import Pool, own_network
 from lab.show import head, parse, row
 from lab.worlds import class_means, draw, tail
 
@@ -22,28 +21,20 @@ LEVELS = (0.05, 0.5)
 BATCHES = 200
 CHANGE = 30
 SHIFTS = (0.1, 0.2, 0.4)
+NETWORKS = {"Fashion-MNIST": "fashion-mnist-LT450-0", "CIFAR-10": "cifar-10-LT450-0"}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Print one table a part."""
     parts = {"error": error_table, "level": level_table, "delay": delay_table}
-    options = parse(__doc__, arguments, part=tuple(parts), streams=200, data=DATA)
+    options = parse(__doc__, arguments, part=tuple(parts), streams=200)
     warnings.simplefilter("ignore", ps.PriorShiftWarning)
-    if "delay" in options.part:
-        require_data("delay", options.data)
     pools = {}
-    if options.data.is_dir():
-        pools["MNIST, AdaBoost"] = decided(mnist("AdaBoost", options.data))
-        pools["CIFAR-10-LT"] = decided(network("cifar10lt", "resnet110", "val_lt", options.data))
-    else:
-        print(f"Real outputs are left out: there is no folder {options.data}.", file=sys.stderr)
+    for name, network in NETWORKS.items():
+        y_proba, y = own_network(network, "test")
+        pools[name] = y_proba.argmax(axis=1), y
     for part in options.part:
         parts[part](options.streams, pools)
-
-
-def decided(pool: Pool) -> Pool:
-    """Return decisions and labels."""
-    return pool[0].argmax(axis=1), pool[1]
 
 
 def error_table(_: int, __: dict[str, Pool], n_classifiers: int = 4) -> None:
@@ -104,28 +95,32 @@ def level_table(n_streams: int, pools: dict[str, Pool]) -> None:
             return [np.repeat(np.arange(q.size), of_batch) for of_batch in counts]
 
         print_level(name, q.size, sizes, map(simulated, range(n_streams)))
-    for name, n_val, n_rows in (("MNIST, AdaBoost", 500, 100), ("CIFAR-10-LT", 2000, 50)):
-        if name in pools:
-            decisions = pools[name][0]
-            sizes = [n_val] + [n_rows] * ((decisions.size - n_val) // n_rows)
-            streams = (
-                np.split(np.random.default_rng(seed).permutation(decisions), np.cumsum(sizes))[:-1]
-                for seed in range(n_streams)
-            )
-            print_level(name, 10, sizes, streams)
+    for (name, (decisions, _)), (n_val, n_rows) in zip(
+        pools.items(), ((500, 100), (2000, 50)), strict=True
+    ):
+        sizes = [n_val] + [n_rows] * ((decisions.size - n_val) // n_rows)
+        streams = (
+            np.split(np.random.default_rng(seed).permutation(decisions), np.cumsum(sizes))[:-1]
+            for seed in range(n_streams)
+        )
+        print_level(name, 10, sizes, streams)
 
 
 def print_level(name: str, K: int, sizes: list[int], streams: Iterator[list[np.ndarray]]) -> None:
     """Print a row of the table of false alarms."""
-    least = np.array([list(p_values(stream, K))[-1] for stream in streams])
+    least = np.array([list(p_values(stream, K, at))[-1] for at, stream in enumerate(streams)])
     shares = (f"{np.mean(least <= level):.3f}" for level in LEVELS)
     row(name, sizes[0], sizes[1], len(sizes) - 1, *shares)
 
 
-def p_values(stream: list[np.ndarray], K: int) -> Iterator[float]:
-    """Yield the p-value after every batch of decisions; the first batch is validation."""
+def p_values(stream: list[np.ndarray], K: int, seed: int) -> Iterator[float]:
+    """Yield the p-value after every batch of decisions; the first batch is validation.
+
+    Alarms draw at random, so every stream has its own seed; the fastest method estimates, as
+    alarms do not look at that.
+    """
     validation, *batches = stream
-    monitor = ps.PriorMonitor(online="window", window=1, random_state=0)
+    monitor = ps.PriorMonitor(ps.CM(), online="window", window=1, random_state=seed)
     labels = np.arange(validation.size) % K  # of every class some: alarms do not look at them
     monitor.fit(y_pred=validation, y=labels, classes=np.arange(K))
     for batch in batches:
@@ -150,7 +145,7 @@ def delay(pool: Pool, shift: float, seed: int, n_val: int = 2000, n_rows: int = 
     priors = moved(np.bincount(y, minlength=10) / y.size, shift, rng)
     after = rest[ps.sample_indices(y[rest], priors, 100 * n_rows, random_state=seed)]
     stream = [decisions[part] for part in (*before, *np.split(after, 100))]
-    numbered = enumerate(p_values(stream, 10), 1 - CHANGE)
+    numbered = enumerate(p_values(stream, 10, seed), 1 - CHANGE)
     return next((float(number) for number, p in numbered if p <= LEVELS[0]), np.inf)
 
 

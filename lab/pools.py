@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lab.shifts import ShiftTask, shifted_tasks
 from lab.worlds import softmax
-from priorshift.compare import ShiftTask, shifted_tasks
 from priorshift.datasets import load_fashion_lt
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -30,13 +30,15 @@ HELD_OUT = (*TEXTS, "cifar100 wide_resnet", "cifar10lt wideresnet28", "mnist XGB
 """Classifiers looked at last: only the final choices for Auto were made after seeing them."""
 
 
-def require_data(what: str, folder: Path) -> None:
-    """End the command with a sentence where the outputs are absent."""
-    if not folder.is_dir():
+def require_data(what: str, folder: Path, *parts: str) -> None:
+    """End the command with a sentence where outputs are absent: of a folder, or of some parts."""
+    needed = [folder / part for part in parts] or [folder]
+    absent = next((place for place in needed if not any(place.glob("*.npz"))), None)
+    if absent is not None:
         remedy = (
-            "`make data` builds it" if POOLS in (folder, *folder.parents) else "name it by --data"
+            "`make data` builds it" if POOLS in (absent, *absent.parents) else "name it by --data"
         )
-        sys.exit(f"{what} needs stored outputs, and there is no folder {folder}: {remedy}.")
+        sys.exit(f"{what} needs stored outputs, and there are none in {absent}: {remedy}.")
 
 
 def network(file: str, net: str, part: str, folder: Path = DATA) -> Pool:
@@ -56,6 +58,12 @@ def mnist(model: str, folder: Path = DATA) -> Pool:
     """Return what a model of digits says."""
     with np.load(folder / "mnist_probs_pycalib.npz") as z:
         return normalised(z[f"{model}__probs"]), z["y"].astype(int)
+
+
+def own_network(name: str, part: str) -> Pool:
+    """Return what a network that we trained says of a part of its images."""
+    with np.load(OUTPUTS / f"{name}.npz") as z:
+        return softmax(z[f"{part}_logits"].astype(np.float64)), z[f"{part}_y"].astype(int)
 
 
 def bundled() -> tuple[Pool, Pool, np.ndarray]:
@@ -80,11 +88,7 @@ def network_tasks() -> Iterator[ShiftTask]:
     val, target, _ = bundled()
     yield from shifted_tasks("fashion_lt", val, target)
     for file in sorted(OUTPUTS.glob("*-0.npz")):
-        with np.load(file) as z:
-            train, val, test = (
-                (softmax(z[f"{part}_logits"].astype(np.float64)), z[f"{part}_y"].astype(int))
-                for part in ("train", "val", "test")
-            )
+        train, val, test = (own_network(file.stem, part) for part in ("train", "val", "test"))
         yield from shifted_tasks(file.stem.removesuffix("-0"), val, test, train=train)
 
 
@@ -180,6 +184,4 @@ def unseen_pools(folder: Path) -> dict[str, Pool]:
         kept = ("val",) if file.startswith("uci") else ("val", "test")  # there another model tests
         parts = zip(*(stored(folder / file, part) for part in kept), strict=True)
         found[name] = tuple(map(np.concatenate, parts))
-    with np.load(OUTPUTS / "cifar-10-LT450-0.npz") as z:
-        logits, y = z["test_logits"].astype(np.float64), z["test_y"].astype(int)
-    return found | {"CIFAR-10-LT450": (softmax(logits), y)}
+    return found | {"CIFAR-10-LT450": own_network("cifar-10-LT450-0", "test")}

@@ -27,10 +27,10 @@ from lab import pools
 from lab.ablation import VARIANTS
 from lab.natural import natural_shifts
 from lab.rare import rare_events
+from lab.shifts import ShiftTask
 from lab.show import markdown, parse
 from lab.small import small_cells
 from lab.uci import published_protocol
-from priorshift.compare import ShiftTask
 
 FIXED = ("em", "map", "scm-l", "scm-m", "gls", "em-bcts")
 """The methods that Auto is measured against, unless others are named."""
@@ -58,7 +58,14 @@ def main(arguments: list[str] | None = None) -> None:
         ablation=False,
     )
     warnings.simplefilter("ignore", UserWarning)
-    for part in ["ablation"] if options.ablation else options.part:
+    chosen = ["ablation"] if options.ablation else options.part
+    for part in chosen:
+        if part in FURTHER:
+            pools.require_data(part, pools.DATA)
+        elif part not in ("networks", "rare", "small"):
+            folder = part if part in ("uci", "natural") else "zoo"
+            pools.require_data(part, options.data, folder)
+    for part in chosen:
         start = time.perf_counter()
         print(f"## {part}\n", flush=True)
         for text in run(part, options):
@@ -75,10 +82,6 @@ def run(part: str, options: argparse.Namespace) -> Iterator[str]:
     if part == "small":
         yield small_cells(max(1, CELL_RUNS // options.every))
         return
-    if part in FURTHER:
-        pools.require_data(part, pools.DATA)
-    elif part != "networks":
-        pools.require_data(part, options.data)
     if part == "natural":
         yield from natural_shifts(options.data / "natural", options.every)
         return

@@ -43,9 +43,9 @@ class Simulation:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave slow tests out of coverage, which slows them down by half: quick ones cover all."""
+    """Leave slow tests and those of lab out of coverage, which slows them down several times."""
     for item in items:
-        if item.get_closest_marker("slow"):
+        if item.get_closest_marker("slow") or item.nodeid.startswith("tests/lab"):
             item.add_marker("no_cover")
 
 

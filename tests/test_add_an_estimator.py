@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -72,12 +73,16 @@ def run(folder, *words, **environment):
 # In one file
 
 
-def test_the_guides_file_is_a_row_of_compare(folder):
-    data = ("--validation", "validation.npz", "--target", "target.npz")
-    found = run(folder, "ridge.py", "compare", *data, "--method", "scm", "--method", "scm-ridge")
-    assert found.returncode == 0, found.stderr
-    rows = [line.split()[0] for line in found.stdout.splitlines() if "direct" in line]
-    assert rows == ["scm", "scm-ridge"]
+def test_the_guides_file_is_a_row_of_compare(folder, monkeypatch, capsys):
+    monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
+    monkeypatch.chdir(folder)
+    words = "compare validation.npz target.npz --method scm --method scm-ridge"
+    monkeypatch.setattr(sys, "argv", ["ridge.py", *words.split()])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path("ridge.py", run_name="__main__")
+    assert not end.value.code
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed if "direct" in line] == ["scm", "scm-ridge"]
 
 
 def test_the_guides_file_is_a_column_of_the_benchmark(folder):
@@ -170,20 +175,20 @@ def test_a_method_is_one_file_and_its_name_in_the_registry(folder):
         "print(ps.__file__);"
         "print(ps.HalfSCML is e.HalfSCML is type(ps.get_estimator('half')));"
         "print('HalfSCML' in ps.__all__, ps.available_estimators()[1:3]);"
-        "print(e.traits_of('half').summary)"
+        "print(e.traits_of('half').summary);"
+        "from priorshift.cli import main;"
+        "main('estimate validation.npz target.npz --method half --json'.split())"
     )
-    place = {"PYTHONPATH": str(folder / "library")}
-    found = run(folder, "-c", asked, **place)
-    assert found.stdout.splitlines() == [
+    found = run(folder, "-c", asked, PYTHONPATH=str(folder / "library"))
+    assert found.returncode == 0, found.stderr
+    *said, document = found.stdout.split("\n", 4)
+    assert said == [
         str(library / "__init__.py"),
         "True",
         "True ['auto', 'half']",
         "is here for a test",
-    ], found.stderr
-    files = ("--validation", "validation.npz", "--target", "target.npz", "--method", "half")
-    found = run(folder, "-m", "priorshift", "estimate", *files, "--json", **place)
-    assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout)["method"] == "half"
+    ]
+    assert json.loads(document)["method"] == "half"
 
 
 # As a package
@@ -243,3 +248,31 @@ def test_a_name_must_be_one_to_type(name):
 def test_only_estimators_are_registered(thing):
     with pytest.raises(ValueError, match="subclass of PriorEstimator"):
         ps.register_estimator(thing)
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [(np.ones(3) / 3, "_estimate must return an estimate, such as self._result"), (None, "0 th")],
+)
+def test_a_method_that_fails_is_a_row_and_the_others_go_on(monkeypatch, rng, returned, said):
+    monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
+
+    @ps.register_estimator
+    class Own(ps.PriorEstimator):
+        """Returns what it should not."""
+
+        name, summary = "own", "returns what it should not"
+
+        def _estimate(self, y_proba):
+            if returned is None:
+                raise IndexError("no 0 th row")
+            return returned
+
+    y = rng.integers(3, size=90)
+    y_proba = 0.7 * np.eye(3)[y] + 0.3 * rng.dirichlet(np.ones(3), y.size)
+    failed, other = compare(y_proba, y, y_proba, methods=["own", "scm-l"]).results
+    assert said in failed.error
+    assert other.error is None
+    if returned is not None:
+        with pytest.raises(ValueError, match=said):
+            Own().fit(y_proba, y).estimate(y_proba)

@@ -13,7 +13,7 @@ from lab.verdicts import judge, right, simulate, table
 from priorshift import assessment
 from priorshift.border import ArrayTable
 from priorshift.border import rows as border_rows
-from priorshift.text import percent
+from priorshift.text import number, percent
 
 K = 3
 MEANS = np.array([[0.0, 0.0], [2.0, 0.5], [0.5, 2.5]])
@@ -107,7 +107,7 @@ def test_a_class_that_nothing_is_known_of_is_unclear(shifted):
 
 @pytest.mark.slow
 def test_verdicts_are_right_on_simulated_truth():
-    tasks = [simulate(7_000_000 + seed) for seed in range(24)]
+    tasks = [simulate(7_000_000 + seed) for seed in range(16)]
     outcomes = [judge(task, "auto", assume=task.kind != "moved") for task in tasks]
     adapted = [one for one in outcomes if one.verdict == "adapt"]
     left = [one for one in outcomes if one.verdict == "leave"]
@@ -523,3 +523,53 @@ def test_the_table_and_the_sentence_show_the_share_to_report():
     assert f"{low} to {high}" in row
     assert share in found._repr_html_().partition("Class shares to report")[2]
     np.testing.assert_array_equal(report.source_priors, found.estimate.source_priors)
+
+
+def test_results_show_themselves_in_a_notebook_and_to_displays(shifted, found):
+    from matplotlib.figure import Figure
+
+    from priorshift.compare import compare
+    from priorshift.plotting import ComparisonDisplay, PriorsDisplay
+
+    y_proba_val, y_val, y_proba, _ = shifted
+    display = PriorsDisplay.from_estimate(found, ax=Figure().subplots())
+    np.testing.assert_array_equal(display.priors, found.shares_to_report.priors)
+    compared = compare(y_proba_val, y_val, y_proba, methods=["em", "cm-l"])
+    shown = ComparisonDisplay.from_estimates(compared, ax=Figure().subplots())
+    assert list(shown.methods) == ["em", "cm-l"]
+    monitor = ps.PriorMonitor(ps.SCML()).fit(y_proba_val, y_val)
+    step = monitor.update(y_proba[:500], time="<may>")
+    for result in (step, monitor.history):
+        assert "&lt;may&gt;" in result._repr_html_()
+        assert percent(step.priors[0]) in result._repr_html_()
+    known = ps.Confusion.from_rates(sensitivity=0.9, specificity=0.8, classes=["<no>", "yes"])
+    assert "<th>&lt;no&gt;</th><th>yes</th>" in known._repr_html_()
+    assert "<tr><td>yes</td><td>10.0%</td><td>90.0%</td></tr>" in known._repr_html_()
+    assert str(found.gain) in found.gain._repr_html_()
+
+
+def test_a_gain_in_cost_is_no_percentage(shifted):
+    y_proba_val, y_val, y_proba, y = shifted
+    costs = [[0, 1, 5], [5, 0, 1], [20, 1, 0]]
+    found = ps.assess(y_proba_val, y_val, y_proba, costs=costs, y_target=y)
+    for one in (found.gain, found.score_before, found.score_after, found.measured.gain):
+        assert "%" not in str(one)
+        assert str(one).startswith(number(one.value))
+    assert "%" in str(found.accuracy_before)
+
+
+def test_accuracy_says_little_of_a_rare_class(rng):
+    """Always answering no is shown beside it, by `assess` and by `compare`."""
+    from priorshift.compare import compare
+
+    y_val, y = (rng.random(n) < share for n, share in ((3000, 0.2), (3000, 0.02)))
+    y_proba_val, y_proba = (0.2 + 0.1 * rng.random(one.size) + 0.2 * one for one in (y_val, y))
+    found = ps.assess(y_proba_val, y_val.astype(int), y_proba)
+    share = found.shares_to_report.priors[1]
+    assert share < 0.05
+    assert f"are “1”, so always answering “0” is right in {1 - share:.0%}" in found.say("rare")
+    assert 'goal="log_loss"' in found.say("rare")
+    assert not ps.assess(y_proba_val, y_val.astype(int), y_proba, goal="log_loss").say("rare")
+    noise = np.full(y.size, 0.3)
+    never = compare(y_proba_val, y_val.astype(int), noise, y.astype(int), methods=["na", "em"])
+    assert "Never answering “1” is right as often or more often: 98" in never.conclusion

@@ -368,6 +368,22 @@ def test_weighted_samples_are_worth_fewer():
     assert both.squares == pytest.approx(squares)
     assert both.n_samples == 100
     assert (even + even).squares is None
+    doubled = ps.Confusion(2 * even.counts, 2 * even.class_weights, "hard", 50)  # each weighs 2
+    assert (doubled + counted).squares == pytest.approx(4 * np.bincount(y) + counted.squares)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_decisions_of_sparse_rows_are_those_of_dense_ones(weighted):
+    y_proba, y = random_samples(60, 5, seed=8)
+    weight = np.random.default_rng(9).exponential(size=60) if weighted else None
+    decided = y_proba.argmax(axis=1)
+    dense, sparse = (
+        statistics._cells(decided, y, 5, weight, sparse=sparse) for sparse in (False, True)
+    )
+    expected = np.zeros((5, 5))
+    np.add.at(expected, (decided, y), 1.0 if weight is None else weight)
+    assert dense == pytest.approx(expected)
+    assert sparse.csr.toarray() == pytest.approx(expected)
 
 
 def test_rates_of_a_test_by_hand():

@@ -167,12 +167,12 @@ def test_true_priors_give_back_what_the_shift_took(data):
 
 
 @pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")  # cm and bbse clip
-@pytest.mark.parametrize("method", sorted(set(ps.available_estimators()) - {"na", "mean"}))
-def test_every_method_helps(data, method):
-    shift = estimate(data, method)
-    assert np.abs(shift.priors - true_priors(data)).sum() < 0.5
-    adapted = accuracy(data, shift.adapt(data.y_proba_target))
-    assert adapted > accuracy(data, data.y_proba_target) + 0.05
+def test_every_method_helps(data):
+    for method in set(ps.available_estimators()) - {"na", "mean"}:
+        shift = estimate(data, method)
+        assert np.abs(shift.priors - true_priors(data)).sum() < 0.5, method
+        adapted = accuracy(data, shift.adapt(data.y_proba_target))
+        assert adapted > accuracy(data, data.y_proba_target) + 0.05, method
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from tests.golden.parts import PARTS, differences, fixed_on_dask
 from tests.golden.store import load, tolerance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.filterwarnings("ignore")
 def test_numbers_are_as_frozen(part, request):

@@ -101,6 +101,7 @@ def test_sparse_rows(pair, data):
     assert assert_same(pair, estimate) is not None
 
 
+@pytest.mark.slow
 def test_sparse_rows_of_very_many_classes(pair):
     """More classes than any dense matrix of classes by classes may have."""
     rng, many, n = np.random.default_rng(0), 2500, 2 * 2500
@@ -163,6 +164,7 @@ def test_a_monitor_is_saved_and_goes_on(pair, data, tmp_path):
     assert (found is not None) == pair[0]().fit_is_counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["auto", "bootstrap"])
 def test_intervals(pair, data, kind):
     def estimate(cls):
@@ -193,6 +195,7 @@ def words(html):
     return re.sub(r"\d\d:\d\d:\d\d", "", text)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")
 def test_reports_say_the_same(pair, data, tmp_path):
     def write(cls):
@@ -228,13 +231,13 @@ def run(*arguments):
 
 
 COMMANDS = {
-    "estimate": (),
     "compare": (),
     "groups": ("--group-column", "site"),
     "monitor": ("--every", "30"),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_command_line(pair, files, command):
     parent, plugin = pair

@@ -188,7 +188,6 @@ def test_parameters_have_the_same_names_everywhere():
     own["rlls"] = {"regularization", "delta", "gamma", "decision"}
     own["auto"] = {"caution", "cv", "costs", "goal"}
     own["mean"] = {"cv"}
-    own["mapls"] = {"data_weight"}
     own |= {name: {"shrinkage"} for name in ("joint", "gls", "scm-l-shrunk")}
     own["em-bcts"] = {"calibrator", "ridge", "cv"}
     own["em-labels"] = {"calibrator", "unlabelled_weight"}

@@ -111,10 +111,16 @@ def test_there_is_something_to_check():
 COMMANDS = sorted({s for s in SPANS if s.startswith(("priorshift ", "python -m "))})
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_can_be_read(command, monkeypatch, tmp_path):
+def test_every_command_can_be_read(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "FOLDER").mkdir()
+    for command in COMMANDS:
+        with monkeypatch.context() as patch:
+            read_command(command, patch, tmp_path)
+
+
+def read_command(command, monkeypatch, tmp_path):
+    """Let the parser of a command read it, and stop there."""
     program, *arguments = shlex.split(command)
     for word in arguments:
         if Path(word).suffix in (".csv", ".npz", ".pth", ".txt"):

@@ -32,6 +32,7 @@ FACTS = (
     fact("few_target_rows", n=1, least=10),
     fact("little_changed", n_val=1200, n_target=900),
     fact("assumed_wrongly", unlike=0.5, share=0.2),
+    fact("rare", label="fraud", other="fine", share=0.021),
     fact("seen_before", accuracy=0.99, expected=0.97, confidence=0.8),
     fact("errs_alike", p_value=0.4),
     fact("drifted", p_value=0.005),

@@ -32,13 +32,13 @@ print(shifted)
 # Every method gains. EM gains most: it uses each output, and the outputs of this network are
 # reliable, as the reliability diagram on validation shows.
 
-ReliabilityDisplay.from_predictions(data.y_val, data.y_proba_val, classes=data.classes)
+ReliabilityDisplay.from_predictions(data.y_proba_val, data.y_val, classes=data.classes)
 
 # %%
 # Validation has only 15 coats and 25 ankle boots. The confusion-matrix methods suffer from that,
 # because those columns are estimated from few samples.
 
-ConfusionDisplay.from_predictions(data.y_val, data.y_proba_val, classes=data.classes)
+ConfusionDisplay.from_predictions(data.y_proba_val, data.y_val, classes=data.classes)
 
 # %%
 # Compare the estimates with the true shares. Without labels, you have only the estimates: where

@@ -54,5 +54,5 @@ print(f"{needed:,} labels alone, {needed.with_predictions:,} with the judge's ve
 ill = np.repeat([0, 1], 2000)
 risk = 1 / (1 + np.exp(2 - 2 * rng.normal(loc=2.0 * ill)))
 CostDisplay.from_predictions(
-    np.where(ill, "ill", "well"), risk, {("ill", "well"): 10}, classes=["well", "ill"]
+    risk, np.where(ill, "ill", "well"), {("ill", "well"): 10}, classes=["well", "ill"]
 )

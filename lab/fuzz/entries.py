@@ -185,7 +185,6 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "delta": (0.05, 0.5),
     "gamma": (0.0, 0.5, 1.0),
     "decision": ("hard", "soft"),
-    "data_weight": (None, 0.0, 0.5, 1.0),
     "caution": (0.0, 1.0, 3.0),
     "calibrator": ("bcts", "temperature", "vector"),
     "ridge": ("cv", 0.0, 0.1, None),
@@ -552,8 +551,6 @@ def estimate_groups(world: World) -> Any:
     options: dict[str, Any] = {"pooling": world.number(("auto", None, 0, 5, 50.0), 0.1)}
     if chance(rng, 0.4):
         options["confidence_level"] = world.number((0.5, 0.95), 0.1)
-    if chance(rng, 0.3):
-        options["sample_weight"] = world.weights(n)
     world.note("options", options)
     groups = hostile_groups(world, n)
     found = ps.estimate_groups(made, world.target(), groups, **options)
@@ -567,10 +564,9 @@ def group_counts(world: World) -> Any:
     """Count by group, and estimate from the counts."""
     rng = world.rng
     n = world.target_index.size
-    given = {"decision": pick(rng, ("hard", "soft")), "covariance": chance(rng, 0.5)}
-    if chance(rng, 0.3):
-        given["sample_weight"] = world.weights(n)
-    counted = ps.GroupCounts.from_arrays(world.target(), hostile_groups(world, n), **given)
+    decision = pick(rng, ("hard", "soft"))
+    groups = hostile_groups(world, n)
+    counted = ps.GroupCounts.from_arrays(world.target(), groups, decision=decision)
     made = estimator(world, pick(rng, ("cm", "scm", "scm-l", "cm-l", "bbse")))
     made.fit(world.y_proba_val, world.labels(), **world.source())
     return ps.estimate_groups(made, counted)

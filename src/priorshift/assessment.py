@@ -85,6 +85,9 @@ MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 10_000_000
 MOST_NAMED = 3
 """Classes that a sentence on decisions names."""
 
+RARE = 0.05
+"""Share of one of two classes below which accuracy says little."""
+
 TOO_WIDE = 0.5
 """Width of an interval from which on nobody should report its share: a judgement, not a fit."""
 
@@ -572,7 +575,7 @@ def _weigh(
     near = past if past is not None and past.reaches(numbers.moved) else None
     shifted = None if test is None else test.rejected
     ruling = _rule(data, numbers, goal, shifted, near, assumed, obstacle)
-    gain = evidence.Expected.of(*ruling.gain, level, (-1.0, 1.0) if goal.in_points else None)
+    gain = _unit(goal).of(*ruling.gain, level, (-1.0, 1.0) if goal.in_points else None)
     before, after = numbers.before, _score_after(data, numbers, gain.value, goal)
     report = _report(data, numbers, ruling, near, assumed, level)
     if estimate.source_priors is not None:  # one "before" for all readings
@@ -695,9 +698,7 @@ class Verdicts:
             numbers = _gather(data, estimate, 0.95, ACCURACY, self._mean, None)
             shifted: bool | None = None
             with suppress(ValueError):  # too few rows
-                shifted = evidence.is_shifted(
-                    *rows, self.source_label_priors, classes=data.classes, random_state=0
-                )
+                shifted = evidence.is_shifted(*rows, self.source_label_priors, data.classes)
             obstacle = _obstacle(data, numbers)
             return _rule(data, numbers, ACCURACY, shifted, None, False, obstacle).verdict
 
@@ -932,7 +933,11 @@ def _scores(
     shares = seen / seen.sum() if balanced else priors / priors.sum()
     adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
     before, after = (
-        evidence.expected_score(goal.scores(y, one), y, shares, noise, level, goal.bounds)
+        _unit(goal)(
+            **evidence.expected_score(
+                goal.scores(y, one), y, shares, noise, level, goal.bounds
+            ).to_dict()
+        )
         for one in (rows, adapted)
     )
     if goal.by_decisions:
@@ -941,6 +946,11 @@ def _scores(
         saved = goal.scores(y, rows) - goal.scores(y, adapted)
     most = max(goal.scale, float(np.abs(saved).max(initial=0.0)))
     return before, after, evidence.expected_score(saved, y, priors, noise, level, (-most, most))
+
+
+def _unit(goal: Goal) -> type[evidence.Expected]:
+    """Return what shows a score or a gain as the goal counts it: in per cent, or as a number."""
+    return evidence.Expected if goal.in_points else evidence.ExpectedNumber
 
 
 def _score_after(data: Data, numbers: Numbers, gain: float, goal: Goal) -> evidence.Expected | None:
@@ -976,7 +986,7 @@ def _measure(
 
     def mean(scores: Vector, low: float, high: float) -> evidence.Expected:
         value, variance = strata.mean(scores, 0.5)
-        return evidence.Expected.of(float(value), float(np.sqrt(variance)), level, (low, high))
+        return _unit(goal).of(float(value), float(np.sqrt(variance)), level, (low, high))
 
     saved = after - before if goal.in_points else before - after
     gain = mean(saved, least - most, most - least)
@@ -1270,6 +1280,10 @@ def _facts(
         known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
         known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
         yield fact("readings", **known, low=low, high=high, level=level)
+        if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < RARE:
+            label, other = data.classes[np.argsort(report.priors)].tolist()
+            share = float(report.priors.min())
+            yield fact("rare", label=str(label), other=str(other), share=share)
     decided = estimate.decision
     if decided is not None and decided["mismatch"] is not None:
         yield fact("mismatch", text=decided["mismatch"])

@@ -30,7 +30,7 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Floats, Indices, Labels, Mask, Vector
+from priorshift._typing import Floats, Labels, Mask, Vector
 from priorshift.adapt import RandomState, prior_ratio, reweight
 from priorshift.border import (
     Predictions,
@@ -201,7 +201,9 @@ class ConformalSets(BaseEstimator):
         elif not weight.all():
             values, y, weight = values[weight > 0], y[weight > 0], weight[weight > 0]
         if estimate is not None:
-            estimate = allow_for_noise(estimate) if self.prior_noise else estimate
+            if self.prior_noise and estimate.standard_error is not None:
+                mean = mean_above_zero(estimate.priors, estimate.standard_error)
+                estimate = replace(estimate, priors=mean)
             target_priors = estimate.priors
         elif target_priors is not None:
             target_priors = check_priors(target_priors, names, "target_priors")
@@ -216,7 +218,13 @@ class ConformalSets(BaseEstimator):
             seen, share = (counts > 0).astype(np.float64), np.ones(names.size)
             order, before = np.lexsort((scores, y)), np.cumsum(seen) - seen
         else:  # one group, in which each class has its target prior as total weight
-            weights = _class_weights(target_priors, y, weight)
+            of_class = counts / weight.sum()
+            weights = np.divide(target_priors, of_class, out=0.0 * of_class, where=of_class > 0)
+            if not weights.any():
+                raise ValueError(
+                    "target_priors are 0 for every class of y_val, so none of its samples can "
+                    "stand for the target; validate on classes that the target has."
+                )
             # a class that validation lacks is in every set and needs no share of the weight
             share = target_priors / target_priors[counts > 0].sum()
             order = np.argsort(scores, kind="stable")
@@ -317,8 +325,8 @@ class ConformalSets(BaseEstimator):
             )
 
 
-def allow_for_noise(estimate: PriorEstimate) -> PriorEstimate:
-    r"""Return the estimate with the mean of the priors that its standard errors allow.
+def mean_above_zero(priors: Vector, standard_error: Vector) -> Vector:
+    r"""Return the mean of the priors that standard errors allow, normalised.
 
     An estimate that is 0 by chance is the worst case: its class is scored as impossible, so sets
     miss it, and it has no weight, so nobody counts the misses. The mean of all priors that the
@@ -326,7 +334,8 @@ def allow_for_noise(estimate: PriorEstimate) -> PriorEstimate:
 
     .. math:: \bar p_k \propto \hat p_k + s_k\, \frac{\varphi(\hat p_k / s_k)}{\Phi(\hat p_k / s_k)}
 
-    with the standard error :math:`s_k`: a prior of many standard errors stays as it is.
+    with the standard error :math:`s_k`: a prior of many standard errors stays as it is, and so does
+    one that is known.
 
     Examples
     --------
@@ -334,13 +343,6 @@ def allow_for_noise(estimate: PriorEstimate) -> PriorEstimate:
     >>> mean_above_zero(np.array([0.0, 0.1, 0.9]), np.array([0.05, 0.01, 0.05])).round(3)
     array([0.038, 0.096, 0.865])
     """
-    if estimate.standard_error is None:
-        return estimate
-    return replace(estimate, priors=mean_above_zero(estimate.priors, estimate.standard_error))
-
-
-def mean_above_zero(priors: Vector, standard_error: Vector) -> Vector:
-    """Return the mean of each prior among those above 0, normalised; 0 if known to be 0."""
     noisy = standard_error > 0
     apart = np.divide(priors, standard_error, out=np.zeros_like(priors), where=noisy)
     mean = priors + np.where(noisy, standard_error * norm.pdf(apart) / norm.cdf(apart), 0.0)
@@ -361,15 +363,3 @@ def adapt_scored(
         return values
     check_source_mass(source_priors, values, classes)
     return reweight(values, prior_ratio(target_priors, source_priors))
-
-
-def _class_weights(target_priors: Vector, y: Indices, weight: Vector) -> Vector:
-    """Return target prior / share of validation, and 0 for a class that validation lacks."""
-    share = np.bincount(y, weight, target_priors.size) / weight.sum()
-    weights = np.divide(target_priors, share, out=np.zeros(share.size), where=share > 0)
-    if not weights.any():
-        raise ValueError(
-            "target_priors are 0 for every class of y_val, so none of its samples can stand for "
-            "the target; validate on classes that the target has."
-        )
-    return weights

@@ -33,8 +33,12 @@ from priorshift.border import (
     map_reduce,
     sum_by,
 )
+from priorshift.text import html_table, percent
 
 Decision = Literal["hard", "soft"]
+
+MOST_SHOWN = 20
+"""Classes up to which a notebook shows the whole matrix."""
 
 RowWeight = Vector | Callable[[Block], Vector] | None
 """A weight per row: an array, a function of blocks, or 1."""
@@ -178,6 +182,18 @@ class Confusion:
     def __post_init__(self) -> None:
         if not np.isfinite(self.counts.sum()):
             raise ValueError("counts must be finite; repair or drop the rows of y_proba with NaN.")
+
+    def _repr_html_(self) -> str:
+        K = self.class_weights.size
+        names = list(map(str, range(K) if self.classes is None else self.classes.tolist()))
+        rows = f"{self.n_samples:,} rows, " if self.n_samples else ""
+        said = f"of {rows}{K} classes: shares of each class, by decision"
+        table = ""
+        if K <= MOST_SHOWN:
+            shares = self.conditional.T  # a row per class
+            cells = [(name, *map(percent, row)) for name, row in zip(names, shares, strict=True)]
+            table = html_table(cells, ("class", *names))
+        return f"<div><strong>Confusion</strong> {said}{table}</div>"
 
     @classmethod
     def from_arrays(

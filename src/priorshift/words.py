@@ -291,6 +291,12 @@ def say_backtest(
     )
 
 
+def by_other_goals() -> str:
+    """Say by what to judge where accuracy says little."""
+    log_loss = argument("goal=log_loss", 'goal="log_loss"')
+    return f"by what errors cost ({argument('costs')}) or by log loss ({log_loss})"
+
+
 # What it rests on
 
 
@@ -421,6 +427,11 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
         f"Class {label}: {percent(prior)} if each class looks as it did, {percent(mean)} if "
         f"predictions mean what they did; report {percent(report)} ({at_level(level)} "
         f"{percent(low)} to {percent(high)})."
+    ),
+    "rare": lambda label, other, share: (
+        f"Only {short_percent(share)} of the cases are {quoted(label)}, so always answering "
+        f"{quoted(other)} is right in {percents(1 - share)[0]}: judge {by_other_goals()} "
+        "instead of accuracy."
     ),
     # what would help?
     "unknown_class": lambda n: (

@@ -101,9 +101,9 @@ def test_sparse_rows_and_single_precision_decide_alike(rng):
 @pytest.mark.parametrize(
     ("costs", "message"),
     [
-        (np.ones(3), "one row per true class"),
-        (np.ones((2, 2)), r"one row per true class \(3\)"),
-        ([[0, 1, np.nan], [1, 0, 1], [1, 1, 0]], r"finite, up to 1e\+100; got nan at \(0, 2\)"),
+        (np.ones(3), "a row per true class"),
+        (np.ones((2, 2)), "a row per true class"),
+        ([[0, 1, np.nan], [1, 0, 1], [1, 1, 0]], r"finite; got nan at position \(0, 2\)"),
         ({"sick": 10}, "keys \\(true class, decision\\)"),
         ({("sick", "well"): 10}, "name the class 'sick'"),
         ({(0, 1): "much"}, "must be a finite number"),

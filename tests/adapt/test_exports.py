@@ -73,9 +73,7 @@ def test_what_does_not_fit_is_refused(arguments, message):
         ADAPTER.to_sql(**{"table": "t", "columns": ["x", "y"]} | arguments)
 
 
-@pytest.mark.parametrize(
-    ("K", "n_maps", "square"), [(1000, 1, True), (60, 10, True), (1000, 10, False)]
-)
+@pytest.mark.parametrize(("K", "n_maps", "square"), [(60, 10, True), (1000, 10, False)])
 def test_statements_beyond_reason_name_the_alternative(K, n_maps, square):
     with pytest.raises(ValueError, match=r"to_onnx, to_torch, or the command `priorshift adapt"):
         calibrated(K, n_maps, square=square).to_sql("t", names(K))

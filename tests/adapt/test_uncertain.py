@@ -338,6 +338,7 @@ GOOD = {"interval": [[0.1, 0.3], [0.2, 0.4], [0.4, 0.6]]}
         ({**GOOD, "confidence_level": 1.0}, "confidence_level must be above 0 and below 1"),
         ({**GOOD, "confidence_level": 95}, r"confidence_level must be a number in \[0, 1\]"),
         ({**GOOD, "n_draws": 10}, "n_draws must be a whole number of at least 100"),
+        ({**GOOD, "n_draws": 10**9}, "n_draws must be at most 1000000"),
         ({**GOOD, "strength": 2}, "strength must be a number in"),
         ({"interval": [[0.1, 0.3]]}, r"interval must have shape \(3, 2\).* got shape \(1, 2\)"),
         ({"interval": (0.1, 0.3)}, r"interval must have shape \(3, 2\).* got shape \(2,\)"),

@@ -437,8 +437,8 @@ def test_source_prior_of_0_without_mass_leaves_the_class_at_0(from_logits):
 @pytest.mark.parametrize(
     ("weight", "patterns"),
     [
-        ([1.0, 2.0], [r"shape \(2,\)", "6 rows", "one weight per row"]),
-        (np.ones((6, 1)), [r"shape \(6, 1\)", "one weight per row"]),
+        ([1.0, 2.0], [r"shape \(2,\)", "6: a weight per row"]),
+        (np.ones((6, 1)), [r"shape \(6, 1\)", "a weight per row"]),
         ([1, 1, -1, 1, 1, 1], ["at least 0", "position 2"]),
         ([1, 1, 1, np.nan, 1, 1], ["finite", "position 3"]),
         (np.zeros(6), ["zero everywhere", "leave out rows"]),

@@ -60,9 +60,11 @@ def test_nothing_else_is_warned_of(rng):
 @pytest.mark.parametrize("method", [ps.SCML, ps.EM, ps.Auto])
 def test_columns_in_another_order_are_named(rng, order, method):
     y_proba, y = draw(rng, 400)
-    found = ", ".join(map(repr, NAMES[order].tolist()))
-    with pytest.warns(ps.PriorShiftWarning, match=f"another order .* if the columns were {found}"):
-        method().fit(y_proba[:, order], NAMES[y])
+    found, moved = ", ".join(map(repr, NAMES[order].tolist())), y_proba[:, order]
+    before, after = ((one.argmax(axis=1) == y).mean() for one in (moved, y_proba))
+    said = f"another order .* is {before:.0%}, but {after:.0%} if the columns were {found}"
+    with pytest.warns(ps.PriorShiftWarning, match=said):
+        method().fit(moved, NAMES[y])
 
 
 @pytest.mark.parametrize(("K", "n"), [(2, 30_000), (10, 30_000), (10, 5000), (200, 30_000)])
@@ -124,3 +126,16 @@ def test_repeated_rows_are_said(rng):
     assert any("The target has 450 repeated rows" in reason for reason in found.reasons)
     found = ps.assess(y_proba, NAMES[y], target, method="scm-l")
     assert not any("repeated rows" in reason for reason in found.reasons)
+
+
+def test_labels_that_differ_only_by_case_are_named():
+    y_pred, y = np.array(["PASS", "fail", "pass"] * 9), np.array(["pass", "fail", "pass"] * 9)
+    said = r"labels differ only by case: 'PASS', 'pass'; spell them alike"
+    with pytest.warns(ps.PriorShiftWarning, match=said):
+        ps.CML().fit(y_pred=y_pred, y=y)
+    y_proba = np.random.default_rng(0).dirichlet(np.ones(3), y.size)
+    with pytest.warns(ps.PriorShiftWarning, match=said):
+        ps.CML().fit(y_proba, y_pred)
+    with pytest.raises(ValueError, match=r"outside classes: 'PASS'.*These " + said):
+        ps.CML().fit(y_proba[:, 0], y_pred, classes=["fail", "pass"])
+    ps.CML().fit(y_proba, np.array(["a", "A", "b"] * 9))  # letters may

@@ -345,7 +345,7 @@ free = threads()
 thread = threading.Thread(target=estimate_on)
 thread.start()
 fine = 0
-for _ in range(20):
+for _ in range(8):
     child = os.fork()
     if child == 0:
         answer = 9
@@ -376,7 +376,7 @@ def test_children_of_a_process_whose_threads_estimate():
         timeout=HANGS,
         check=False,
     )
-    assert (done.stdout.strip(), done.stderr) == ("20", "")
+    assert (done.stdout.strip(), done.stderr) == ("8", "")
 
 
 class Slow:

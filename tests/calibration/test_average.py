@@ -252,15 +252,6 @@ def test_the_order_of_rows_hardly_matters(simulation, rng):
     assert apart(first.average.apply(y_proba), second.average.apply(y_proba)) < 0.02
 
 
-def test_float32_gives_nearly_the_same(simulation, rng):
-    y_proba, y = simulation.draw(simulation.source_priors, 500, rng)
-    first, second = averaged(y_proba, y), averaged(y_proba.astype(np.float32), y)
-    np.testing.assert_allclose(
-        first.average.apply(y_proba), second.average.apply(y_proba), atol=1e-3
-    )
-    assert second.average.apply(y_proba.astype(np.float32)).dtype == np.float32
-
-
 def test_a_class_that_validation_lacks_keeps_its_say(simulation, rng):
     y_proba, y = simulation.draw(simulation.source_priors, 1500, rng)
     kept = y != 2

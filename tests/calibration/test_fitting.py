@@ -94,8 +94,7 @@ def test_parameters_and_maps_are_inverse(family):
 
 
 @every_family
-@pytest.mark.parametrize("seen", [K, K - 1], ids=["all-seen", "one-unseen"])
-@pytest.mark.parametrize("dense", [True, False], ids=["dense", "diagonal"])
+@pytest.mark.parametrize(("seen", "dense"), [(K, False), (K - 1, True)])
 def test_gradient_of_the_objective(monkeypatch, family, seen, dense):
     if not dense:
         monkeypatch.setattr(fitting, "DENSE_PARAMETERS", 0)

@@ -4,6 +4,7 @@ import csv
 import json
 from dataclasses import dataclass
 from functools import partial
+from importlib.resources import files as resources
 
 import click
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from jsonschema import Draft202012Validator
 
 from priorshift.cli import main
 from priorshift.cli._data import Data
@@ -86,13 +88,22 @@ def ok(run):
 
 
 @pytest.fixture
-def ask(ok):
-    """Run the command with --json; return the document."""
+def ask(ok, schema):
+    """Run the command with --json; return the document, which follows the schema."""
 
     def invoke(*arguments, **options):
-        return json.loads(ok(*arguments, "--json", **options).stdout)
+        document = json.loads(ok(*arguments, "--json", **options).stdout)
+        schema.validate(document)
+        return document
 
     return invoke
+
+
+@pytest.fixture(scope="session")
+def schema():
+    """Return what tells whether a document follows the schema of the output."""
+    path = resources("priorshift").joinpath("schemas/output-2.schema.json")
+    return Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
 
 
 @pytest.fixture

@@ -90,26 +90,6 @@ def test_one_column_of_the_positive_class(write, ok, tmp_path):
     np.testing.assert_allclose(np.array(rows, float), adapter([0.25, 0.75]), atol=1e-15)
 
 
-def test_logits(data, write, ok, tmp_path):
-    adapter = ps.Adapter(data.classes, np.full(3, 1 / 3), [0.2, 0.3, 0.5])
-    adapter.to_json(tmp_path / "a.json")
-    target = write("t.csv", np.log(data.y_proba))
-    output = tmp_path / "o.csv"
-    named = ("--target", target, "--output", output)
-    ok("adapt", "--adapter", tmp_path / "a.json", "--logits", *named)
-    np.testing.assert_allclose(read(output), adapter(data.y_proba), atol=1e-12)
-
-
-def test_classes_that_are_numbers(write, ok, tmp_path):
-    adapter = ps.Adapter([7, 9], [0.5, 0.5], [0.9, 0.1])
-    adapter.to_json(tmp_path / "a.json")
-    y_proba = np.array([[0.3, 0.7]])
-    target = write("t.csv", y_proba[:, ::-1], classes=("9", "7"))
-    output = tmp_path / "o.csv"
-    ok("adapt", "--adapter", tmp_path / "a.json", "--target", target, "--output", output)
-    assert_close(open_predictions(output).values(("7", "9")), adapter(y_proba))
-
-
 @pytest.mark.parametrize(
     "more",
     [

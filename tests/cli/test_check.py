@@ -1,15 +1,9 @@
 """What `priorshift check` says is what the other commands do."""
 
 import json
-from importlib.resources import files as resources
 
-import jsonschema
 import numpy as np
 import pytest
-
-SCHEMA = json.loads(
-    resources("priorshift").joinpath("schemas/output-2.schema.json").read_text(encoding="utf-8")
-)
 
 
 @pytest.fixture
@@ -21,9 +15,8 @@ def named(data, write):
     )
 
 
-def test_files_that_are_fine(data, named, ok):
-    answer = json.loads(ok("check", *named, "--json").stdout)
-    jsonschema.Draft202012Validator(SCHEMA).validate(answer)
+def test_files_that_are_fine(data, named, ok, ask):
+    answer = ask("check", *named)
     validation, target = answer["files"]
     assert validation["classes"] == target["classes"] == data.classes.tolist()
     assert validation["columns"] == {name: f"p_{name}" for name in data.classes}
@@ -42,20 +35,20 @@ def test_files_that_are_fine(data, named, ok):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "npz", "npy", "arrow"])
-def test_problems_are_those_of_other_commands(data, write, files, run, refuse, suffix):
+def test_problems_are_those_of_other_commands(data, write, files, run, refuse, suffix, schema):
     target = write(f"t.{suffix}", data.y_proba * 2)
     result = run("check", files[0], target, "--json")
     assert result.exit_code == 1
     first, second = json.loads(result.stdout)["files"]
     assert first["problem"] is None
-    jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(result.stdout))
+    schema.validate(json.loads(result.stdout))
     assert second["problem"] == refuse(1, "estimate", "--validation", files[0], "--target", target)
 
 
-def test_options_mean_what_they_mean_elsewhere(data, write, ok):
+def test_options_mean_what_they_mean_elsewhere(data, write, ask):
     p = data.y_proba[:, 0]
     one = write("t.csv", p[:, None], classes=["proba"], age=range(200))
-    answer = json.loads(ok("check", one, "--class-columns", "ill=proba", "--json").stdout)
+    answer = ask("check", one, "--class-columns", "ill=proba")
     (found,) = answer["files"]
     assert found["classes"] == ["not ill", "ill"]
     assert found["columns"] == {"ill": "proba"}
@@ -144,14 +137,13 @@ def judged(tmp_path):
     return write
 
 
-def test_decisions_are_shown(judged, ok):
+def test_decisions_are_shown(judged, ok, ask):
     validation = judged(
         "v.csv", verdict=["good", "bad", "good"], label=["good", "fair", "bad"], note=["x"] * 3
     )
     target = judged("t.csv", verdict=["bad", "good", "good", "good"])
     named = (target, validation, "--predicted-column", "verdict")
-    answer = json.loads(ok("check", *named, "--json").stdout)
-    jsonschema.Draft202012Validator(SCHEMA).validate(answer)
+    answer = ask("check", *named)
     t, v = answer["files"]
     assert t["classes"] == v["classes"] == ["bad", "fair", "good"]
     assert v["decision_counts"] == {"bad": 1, "fair": 0, "good": 2}
@@ -194,13 +186,13 @@ def test_a_target_may_have_labels_of_some_rows(data, files, write, ok):
     assert shown.count("Fine.") == 2
 
 
-def test_labels_may_come_from_a_file_of_their_own(data, write, ok, run, tmp_path):
+def test_labels_may_come_from_a_file_of_their_own(data, write, run, tmp_path, ask):
     validation, labels = write("v.csv", data.y_proba_val), tmp_path / "labels.csv"
     labels.write_text("species\n" + "\n".join(data.y_val) + "\n")
-    found = json.loads(ok("check", validation, "--labels", labels, "--json").stdout)["files"][0]
+    found = ask("check", validation, "--labels", labels)["files"][0]
     whole = write("w.csv", data.y_proba_val, data.y_val)
     assert found["label_column"] == "species"
-    same = json.loads(ok("check", whole, "--json").stdout)["files"][0]
+    same = ask("check", whole)["files"][0]
     assert found["label_counts"] == same["label_counts"]
     labels.write_text("species\nyak\n")
     assert run("check", validation, "--labels", labels).exit_code == 1
@@ -220,3 +212,20 @@ def test_the_labels_of_a_judge_are_those_that_speak_as_it_does(ok, refuse, tmp_p
     said = "Did you mean --label-column human?"
     assert said in ok("check", path, "--predicted-column", "judge").stdout
     assert said in refuse(1, "assess", path, path, "--predicted-column", "judge")
+
+
+def test_keys_without_a_partner_are_counted_and_left_out(data, write, ok, refuse, tmp_path):
+    validation, labels = write("v.csv", data.y_proba_val), tmp_path / "labels.csv"
+    header, *lines = validation.read_text().splitlines()
+    keyed = [f"k{i},{line}" for i, line in enumerate(lines)]
+    validation.write_text("\n".join([f"key,{header}", *keyed]) + "\n")
+    known = [f"k{i},{label}" for i, label in enumerate(data.y_val)]
+    labels.write_text("\n".join(["key,species", *known[3:], "other,ant"]) + "\n")
+    given = (validation, validation, "--labels", labels)
+    assert "add --drop-missing to leave such rows out" in refuse(1, "assess", *given)
+    done = ok("assess", *given, "--drop-missing", "--json")
+    said = " ".join(done.stderr.split())
+    assert "'k0', 'k1', 'k2' only in 'key' in" in said
+    assert "'other' only in 'key' in" in said
+    assert "3 without a label" in said
+    assert json.loads(done.stdout)["n_val"] == data.y_val.size - 3

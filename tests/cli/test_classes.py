@@ -49,16 +49,6 @@ def test_columns_in_another_order_change_nothing(data, write, estimate, formats)
     assert list(priors) == data.classes.tolist()
 
 
-@pytest.mark.parametrize("formats", [("csv", "npz"), ("npz", "csv"), ("csv", "parquet")])
-def test_validation_settles_the_order(data, write, estimate, formats):
-    order = [2, 0, 1]
-    names = data.classes[order]
-    validation = write(f"v.{formats[0]}", data.y_proba_val[:, order], data.y_val, classes=names)
-    priors = estimate(validation, write(f"t.{formats[1]}", data.y_proba))
-    assert list(priors) == ["cow", "ant", "bee"]
-    assert priors == pytest.approx(expected(data), abs=1e-6)
-
-
 @pytest.mark.parametrize("names", [("v.npz", "t.csv"), ("v.csv", "t.npy"), ("v.csv", "t.npz")])
 def test_columns_without_names_follow_those_that_have_them(data, write, ok, names):
     unnamed = {"classes": None} if names[0] == "v.npz" else {}
@@ -111,22 +101,6 @@ def test_numbers_as_labels_match_a_numbered_header(write, estimate, labels, suff
     assert estimate(validation, validation) == {
         str(k): prior for k, prior in enumerate(shift.priors.tolist())
     }
-
-
-def test_floats_name_classes_of_plain_arrays(data, write, estimate):
-    y = np.searchsorted(data.classes, data.y_val)
-    target = write("t.npy", data.y_proba)
-    whole = estimate(write("v.npz", data.y_proba_val, y * 1.0, classes=None), target)
-    assert list(whole) == ["0", "1", "2"]
-    halves = estimate(write("v.npz", data.y_proba_val, y + 0.5, classes=None), target)
-    assert list(halves) == ["0.5", "1.5", "2.5"]
-    assert list(whole.values()) == list(halves.values()) == list(expected(data).values())
-
-
-def test_numeric_columns_of_one_file_are_ignored(data, write, estimate):
-    validation = write("v.csv", data.y_proba_val, data.y_val, age=range(300))
-    target = write("t.csv", data.y_proba, row=range(200), site=["north"] * 200)
-    assert estimate(validation, target) == expected(data)
 
 
 def test_the_index_that_pandas_writes_is_ignored(data, write, estimate):
@@ -189,30 +163,12 @@ def test_different_classes_are_an_error_that_shows_both(
     assert "are not those of" in line
 
 
-def test_a_class_that_one_file_lacks_is_an_error_that_shows_both(data, write, refuse):
-    validation = write("v.csv", data.y_proba_val, data.y_val)
-    two = data.y_proba[:, :2] / data.y_proba[:, :2].sum(axis=1, keepdims=True)
-    target = write("t.csv", two, classes=("ant", "bee"))
-    line = refuse(1, "estimate", "--validation", validation, "--target", target)
-    assert line == (
-        f"the classes of {validation} ('ant', 'bee', 'cow') are not those of {target} ('ant', "
-        "'bee'); rename the columns, or choose with --class-columns."
-    )
-
-
 def test_other_columns_do_not_hide_a_bad_row(data, write, refuse):
     validation = write("v.csv", data.y_proba_val * 2, data.y_val)
     target = write("t.csv", data.y_proba, age=range(200))
     line = refuse(1, "estimate", "--validation", validation, "--target", target)
     assert line.startswith(f"row 0 of {validation} sums to 2, not 1")
     assert f"Numeric only in {target}: 'age'." in line
-
-
-def test_logits_tell_which_columns_were_left_out(data, write, ok):
-    validation = write("v.csv", np.log(data.y_proba_val), data.y_val)
-    target = write("t.csv", np.log(data.y_proba), age=range(200))
-    result = ok("estimate", "--validation", validation, "--target", target, "--logits", "--json")
-    assert f"Numeric only in {target}: 'age'." in result.stderr
 
 
 def test_labels_outside_the_classes(data, write, files, refuse):
@@ -231,13 +187,6 @@ def test_labels_missing_from_validation(data, write, files, refuse):
     validation = write("v.parquet", data.y_proba_val, np.array([None, *data.y_val[1:]]))
     line = refuse(1, "estimate", "--validation", validation, "--target", files[1])
     assert "has no label in 1 of 300 rows, first in row 0" in line
-
-
-def test_labels_of_another_length(data, write, refuse, tmp_path):
-    np.save(tmp_path / "l.npy", data.y_val[:-1])
-    validation, target = write("v.npy", data.y_proba_val), write("t.npy", data.y_proba)
-    named = ("--validation", validation, "--target", target, "--labels", tmp_path / "l.npy")
-    assert "has 299 labels but there are 300 rows" in refuse(1, "estimate", *named)
 
 
 NAMES = ("two words", "a,b", 'q"q', "x=y", "žluťoučký 🐎", "[bold]:cat:", "<b>")
@@ -262,14 +211,6 @@ def test_any_class_name_goes(write, ask, ok, rng):
     assert tuple(ask("estimate", *named, "--class-columns", columns)["priors"]) == NAMES
 
 
-def test_two_classes_and_three_rows(write, estimate):
-    y_proba = [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]]
-    validation = write("v.csv", y_proba, ["no", "yes", "no"], classes=["no", "yes"])
-    priors = estimate(validation, validation)
-    shift = ps.SCML().fit(y_proba, ["no", "yes", "no"]).estimate(y_proba)
-    assert list(priors.values()) == shift.priors.tolist()
-
-
 def test_a_class_missing_from_validation_is_warned_of_once(data, write, ok):
     seen = data.y_val != "cow"
     validation = write("v.csv", data.y_proba_val[seen], data.y_val[seen])
@@ -280,12 +221,6 @@ def test_a_class_missing_from_validation_is_warned_of_once(data, write, ok):
     warned = [line for line in result.stderr.splitlines() if line.startswith("Warning by cm, scm")]
     assert len(warned) == 1
     assert "validation has no sample of class 'cow'" in warned[0]
-
-
-def test_one_class_in_validation(data, write, ok):
-    seen = data.y_val == "ant"
-    validation = write("v.csv", data.y_proba_val[seen], data.y_val[seen])
-    ok("estimate", "--validation", validation, "--target", write("t.csv", data.y_proba), "--json")
 
 
 def test_one_column_of_predictions(write, refuse):
@@ -302,16 +237,6 @@ def test_nan_is_refused(data, write, files, refuse, suffix):
     line = refuse(1, "estimate", "--validation", files[0], "--target", target)
     place = "line 9" if suffix == "csv" else "row 7"
     assert f"{target} has no prediction in 1 of 200 rows, first in {place}" in line
-
-
-def test_a_thousand_classes(write, ask, rng):
-    y = np.repeat(np.arange(1000), 3)
-    y_proba = 0.5 * rng.dirichlet(np.ones(1000), 3000) + 0.5 * np.eye(1000)[y]
-    validation = write("v.npz", y_proba, y, classes=None)
-    target = write("t.npz", y_proba, classes=None)
-    answer = ask("estimate", "--validation", validation, "--target", target)
-    assert len(answer["priors"]) == 1000
-    assert sum(answer["priors"].values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("columns", ["ant", "ant,ant,bee", ""])
@@ -338,27 +263,6 @@ def test_plain_arrays_whose_labels_do_not_name_them(write, refuse, ask, tmp_path
     assert answer["classes"] == ["a", "b", "c"]
     line = refuse(1, "estimate", *named, "--class-columns", "a,b")
     assert "2 classes are named ('a', 'b') but" in line
-
-
-@pytest.mark.parametrize("kind", ["uint64", "float", "text", "bytes"])
-def test_labels_of_plain_arrays_may_be_of_any_kind(data, write, ask, tmp_path, kind):
-    y = np.searchsorted(data.classes, data.y_val)
-    labels = {
-        "uint64": y.astype(np.uint64) + np.uint64(2**63),
-        "float": y * 1e300,
-        "text": np.array([str(10**30 + int(k)) for k in y]),
-        "bytes": data.y_val.astype("S"),
-    }[kind]
-    np.save(tmp_path / "y.npy", labels)
-    validation, target = write("v.npy", data.y_proba_val), write("t.npy", data.y_proba)
-    named = ("--validation", validation, "--labels", tmp_path / "y.npy", "--target", target)
-    answer = ask("estimate", *named)
-    names = np.unique(labels.astype(str)).tolist()
-    assert sorted(answer["classes"]) == sorted(names)
-    plain = ask(
-        "estimate", "--validation", write("v.csv", data.y_proba_val, data.y_val), *named[4:]
-    )
-    assert list(answer["priors"].values()) == pytest.approx(list(plain["priors"].values()))
 
 
 def test_labels_that_are_large_numbers_are_refused_without_a_warning(data, write, files, run):

@@ -64,14 +64,6 @@ def test_numbered_classes(data, named, ask, form, kind):
     assert list(answer.values()) == list(expected(data).values())
 
 
-def test_each_file_may_have_a_prefix_of_its_own(data, write, ask):
-    for columns in (data.classes, [f"q_{name}" for name in data.classes]):
-        validation = write("v.csv", data.y_proba_val, data.y_val, classes=columns)
-        target = write("t.csv", data.y_proba, classes=[f"{name}_p" for name in data.classes])
-        answer = ask("estimate", "--validation", validation, "--target", target)
-        assert answer["priors"] == expected(data)
-
-
 def test_two_sets_of_columns_are_not_guessed_from(data, write, refuse, ask):
     both = np.hstack([data.y_proba_val, data.y_proba_val])
     columns = [f"{kind}_{name}" for kind in ("raw", "cal") for name in data.classes]
@@ -147,23 +139,13 @@ def test_one_column_of_binary_probabilities(
     np.testing.assert_allclose(new[:, 0], shift.adapt(p), atol=1e-9)
 
 
-def test_one_column_named_after_its_class(binary, write, ask):
-    p_val, y, p = binary
-    text = np.array(["well", "ill"])[y]
-    validation = write("v.csv", p_val[:, None], text, classes=["p_ill"])
-    target = write("t.csv", p[:, None], classes=["p_ill"])
-    answer = ask("estimate", "--validation", validation, "--target", target)["priors"]
-    shift = ps.SCML().fit(p_val, y).estimate(p)
-    assert answer == pytest.approx(dict(zip(["well", "ill"], shift.priors.tolist(), strict=True)))
-
-
 def test_one_column_that_nothing_explains(binary, write, refuse):
     p_val, y, p = binary
     validation = write("v.csv", p_val[:, None], np.array(["a", "b"])[y], classes=["proba"])
     files = ("--validation", validation, "--target", write("t.csv", p[:, None], classes=["proba"]))
     line = refuse(1, "estimate", *files)
     assert "nothing says of which class" in line
-    assert line.endswith("--positive-class b.")
+    assert line.endswith("--positive-class a or b.")
     many = write(
         "w.csv", p_val[:, None], np.array(["a", "b", "c"])[np.arange(y.size) % 3], classes=["proba"]
     )
@@ -192,12 +174,6 @@ def test_a_column_of_labels_is_suggested(data, write, refuse, column):
     validation = write("v.csv", data.y_proba_val, data.y_val, label_column=column)
     line = refuse(1, "estimate", "--validation", validation, "--target", validation)
     assert line.endswith(f"Did you mean --label-column {column}?")
-
-
-def test_keys_of_labels_are_suggested(data, write, refuse):
-    validation = write("v.npz", data.y_proba_val, data.y_val, label_column="y_true")
-    line = refuse(1, "estimate", "--validation", validation, "--target", validation)
-    assert line.endswith("Did you mean --label-column y_true?")
 
 
 def as_text(data, mark, decimal):
@@ -289,27 +265,6 @@ def test_priors_name_the_classes_where_there_are_no_labels(data, write, ask):
     assert answer["priors"] == pytest.approx(em.to_dict()["priors"])
 
 
-def test_predictions_on_the_training_set_may_have_a_prefix(data, named, write, ask):
-    files = named(data, [f"p_{name}" for name in data.classes])
-    training = write(
-        "training.csv", data.y_proba_val, classes=[f"q_{name}" for name in data.classes]
-    )
-    answer = ask("estimate", *files, "--source-priors", training)
-    mean = data.y_proba_val.mean(axis=0)
-    assert list(answer["source_priors"].values()) == pytest.approx(mean.tolist())
-
-
-def test_a_saved_monitor_finds_its_classes_again(data, named, write, ok, tmp_path):
-    files = named(data, [f"p_{name}" for name in data.classes])
-    state = ("--every", "50", "--state", tmp_path / "state.npz")
-    ok("monitor", *files, *state)
-    order = [2, 0, 1]
-    columns = [f"{name}_prob" for name in data.classes[order]]
-    target = write("u.csv", data.y_proba[:, order], classes=columns, age=range(200))
-    result = ok("monitor", "--target", target, "--every", "50", "--time-column", "age", *state[2:])
-    assert result.exit_code == 0
-
-
 @pytest.mark.parametrize("form", ["prob_{}", "{}"])
 def test_a_misspelt_column_of_the_target_is_named(data, write, refuse, run, form):
     columns = [form.format(name) for name in ("horse", "zebra", "yak")]
@@ -323,10 +278,30 @@ def test_a_misspelt_column_of_the_target_is_named(data, write, refuse, run, form
     assert hint in checked.stdout + checked.stderr
 
 
-def test_a_misspelt_column_of_validation_is_named(data, write, refuse):
-    y = np.array(["horse", "zebra", "yak"])[np.searchsorted(data.classes, data.y_val)]
-    wrong = ["prob_hores", "prob_zebra", "prob_yak"]
-    validation = write("v.csv", data.y_proba_val, y, classes=wrong)
-    target = write("t.csv", data.y_proba, classes=wrong)
-    said = refuse(1, "assess", "--validation", validation, "--target", target)
-    assert said.endswith("There is no column 'prob_horse'. Did you mean 'prob_hores'?")
+def test_either_class_may_be_the_positive_one(binary, write, refuse):
+    y_val, p_val, p = binary[1], binary[0], binary[2]
+    validation = write(
+        "v.csv", p_val[:, None], np.array(["legit", "fraud"])[y_val], classes=["score"]
+    )
+    target = write("t.csv", p[:, None], classes=["score"])
+    assert refuse(1, "assess", validation, target).endswith("--positive-class fraud or legit.")
+
+
+def test_costs_name_the_other_class(binary, write, ok, refuse):
+    target = write("t.csv", binary[2][:, None], classes=["score"])
+    known = (
+        "--positive-class",
+        "fraud",
+        "--source-priors",
+        "fraud=.5",
+        "--known-priors",
+        "fraud=.1",
+    )
+    decided = ok("adapt", target, *known, "--costs", "fraud:legit=20", "--decision-column", "d")
+    assert {line.rpartition(",")[2] for line in decided.stdout.splitlines()[1:]} == {
+        "fraud",
+        "legit",
+    }
+    known = ("--source-priors", "fraud=.5,legit=.5", *known[-2:], *known[:2])
+    said = refuse(1, "adapt", target, *known, "--costs", "fraud:ok=20")
+    assert said.endswith("use these names, or give others: --class-columns.")

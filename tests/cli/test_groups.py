@@ -140,20 +140,6 @@ def test_large_files_are_read_in_blocks(data, files, write, ask, monkeypatch, su
         np.testing.assert_allclose(priors, expected(data, method).priors)
 
 
-def test_logits_are_adapted_as_probabilities(data, write, ok):
-    validation = write("v.csv", np.log(data.y_proba_val) + 2, data.y_val)
-    target = write("t.csv", np.log(data.y_proba), site=SITES)
-    output = target.with_name("o.csv")
-    ok(
-        *("groups", "--validation", validation, "--target", target, "--logits"),
-        *("--group-column", "site", "--adapt", output),
-    )
-    adapted = expected(data).adapt(data.y_proba, SITES)
-    np.testing.assert_allclose(
-        open_predictions(output).values(["ant", "bee", "cow"]), adapted, atol=1e-9
-    )
-
-
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_column_of_numbers_is_no_class(data, write, ask, suffix):
     weeks = np.arange(200) % 4
@@ -197,15 +183,6 @@ def test_em_needs_no_validation(data, write, ask):
     np.testing.assert_allclose(priors, found.priors)
 
 
-def test_stdin(data, files, write, ask):
-    target = write("t.csv", data.y_proba, site=SITES)
-    answer = ask(
-        *("groups", "--validation", files[0], "--target", "-", "--group-column", "site"),
-        input=target.read_bytes(),
-    )
-    assert len(answer["groups"]) == 3
-
-
 def test_clear_errors(data, files, write, named, refuse, tmp_path):
     start = ("groups", "--validation", files[0], "--target")
     message = refuse(1, *start, files[1], "--group-column", "site")
@@ -223,12 +200,6 @@ def test_clear_errors(data, files, write, named, refuse, tmp_path):
     assert "neither auto, none" in refuse(2, "groups", *named, "--pooling", "much")
     assert "must end with .csv" in refuse(2, "groups", *named, "--adapt", tmp_path / "o.npz")
     assert "scm-l needs --validation" in refuse(2, "groups", *named[2:])
-
-
-def test_help_shows_an_example(ok):
-    shown = ok("groups", "--help").stdout
-    assert "--group-column part" in shown
-    assert "auto|none|ROWS" in shown
 
 
 def test_a_class_is_no_group(both, refuse):

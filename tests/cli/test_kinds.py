@@ -82,6 +82,20 @@ def test_an_unclear_verdict_ends_with_the_offer(files):
     assert "--rows-to-label todo.csv" in shown
 
 
+def test_rows_to_label_keep_the_separator(files, tmp_path):
+    validation, target, truth = files
+    mine, todo = tmp_path / "target.csv", tmp_path / "todo.csv"
+    mine.write_text(target.read_text().replace(",", ";").replace(".", ","))
+    run("assess", validation, mine, "--rows-to-label", todo)
+    header, *lines = todo.read_text().splitlines()
+    assert header == "row;id;ill;well;label"
+    assert all(len(line.split(";")) == 5 for line in lines)
+    filled = [line + truth[int(line.split(";")[0]) - 1] for line in lines]
+    todo.write_text("\n".join([header, *filled]) + "\n")
+    told = run("assess", validation, mine, "--target-labels", todo, "--json")
+    assert json.loads(told.stdout)["measured"]["n_labelled"] == 40
+
+
 def test_history_and_the_users_word(files):
     told = json.loads(run("assess", *files[:2], "--history-column", "month", "--json").stdout)
     assert told["backtest"]["n_groups"] == 6

@@ -1,9 +1,7 @@
 """Labels of some target rows: --target-label-column, the method ppi, and plan."""
 
 import json
-from importlib.resources import files as resources
 
-import jsonschema
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,15 +10,6 @@ import pytest
 import priorshift as ps
 
 pytestmark = pytest.mark.usefixtures("no_verdict")
-
-SCHEMA = json.loads(
-    resources("priorshift").joinpath("schemas/output-2.schema.json").read_text(encoding="utf-8")
-)
-
-
-def check(document):
-    jsonschema.Draft202012Validator(SCHEMA).validate(document)
-    return document
 
 
 @pytest.fixture
@@ -49,7 +38,7 @@ LABELS = ("--target-label-column", "checked")
 
 @pytest.mark.parametrize("target", ["csv", "parquet"], indirect=True)
 def test_ppi_needs_no_validation(data, some, target, ask, ok):
-    answer = check(ask("estimate", "--target", target, *LABELS, "--method", "ppi"))
+    answer = ask("estimate", "--target", target, *LABELS, "--method", "ppi")
     expected = ps.PPI().fit(classes=data.classes).estimate(data.y_proba, y_target=some)
     assert answer["priors"] == pytest.approx(dict(zip(data.classes, expected.priors, strict=True)))
     assert answer["source_priors"] is None
@@ -63,7 +52,7 @@ def test_ppi_needs_no_validation(data, some, target, ask, ok):
 
 def test_ppi_beside_validation(files, target, ask, tmp_path):
     named = ("--validation", files[0], "--target", target, *LABELS)
-    answer = check(ask("estimate", *named, "--method", "ppi", "--confidence-level", 0.95))
+    answer = ask("estimate", *named, "--method", "ppi", "--confidence-level", 0.95)
     assert answer["interval_method"] == "prediction-powered"
     assert answer["ratio"] is not None
     adapted = ask("adapt", *named, "--method", "ppi", "--output", tmp_path / f"o{target.suffix}")
@@ -75,7 +64,7 @@ def test_em_with_labels_uses_them(data, some, files, target, ask, tmp_path):
     level = ("--confidence-level", 0.9)
     fitted = ps.SemiSupervisedEM().fit(data.y_proba_val, data.y_val, classes=data.classes)
     expected = fitted.estimate(data.y_proba, 0.9, 0, y_target=some)
-    answer = check(ask("estimate", *named, *LABELS, *level))
+    answer = ask("estimate", *named, *LABELS, *level)
     assert list(answer["priors"].values()) == pytest.approx(expected.priors.tolist())
     assert np.array(list(answer["interval"].values())) == pytest.approx(expected.interval)
     assert answer["interval_method"] == "bootstrap"
@@ -83,10 +72,10 @@ def test_em_with_labels_uses_them(data, some, files, target, ask, tmp_path):
     assert plain["priors"] != answer["priors"]
     adapted = ask("adapt", *named, *LABELS, "--output", tmp_path / f"o{target.suffix}")
     assert adapted["priors"] == answer["priors"]
-    assessed = check(ask("assess", *named, *LABELS))
+    assessed = ask("assess", *named, *LABELS)
     assert list(assessed["priors"].values()) == pytest.approx(expected.priors.tolist())
     chosen = ("--method", "na", "--method", "em-labels")
-    compared = check(ask("compare", *named[:4], *LABELS, *chosen))["methods"][1]
+    compared = ask("compare", *named[:4], *LABELS, *chosen)["methods"][1]
     assert list(compared["priors"].values()) == pytest.approx(expected.priors.tolist())
     assert compared["scores"]["l1_error"] is None
 
@@ -104,20 +93,10 @@ def test_labels_that_nobody_named_are_not_used_by_em(data, files, write, ask):
 
 
 def test_assess_uses_the_labels(files, target, ask):
-    answer = check(ask("assess", "--validation", files[0], "--target", target, *LABELS))
+    answer = ask("assess", "--validation", files[0], "--target", target, *LABELS)
     assert answer["ppi"]["method"] == "ppi"
     assert answer["measured"]["n_labelled"] > 2
     assert answer["shares_to_report"]["method"] == "ppi"
-
-
-def test_compare_shows_ppi(files, target, ask):
-    named = ("--validation", files[0], "--target", target)
-    chosen = ("--method", "scm-l", "--method", "ppi")
-    methods = check(ask("compare", *named, *LABELS, *chosen))["methods"]
-    assert [method["method"] for method in methods] == ["scm-l", "ppi"]
-    assert methods[1]["scores"]["l1_error"] is None
-    without = check(ask("compare", *named, *chosen))["methods"]
-    assert without[1]["error"] is not None
 
 
 def test_minus_one_is_no_label(data, write, ask):
@@ -141,7 +120,7 @@ def test_a_judge_and_some_labels_suffice(names, tmp_path, rng, ask, refuse, run)
     table.to_pandas().to_csv(tmp_path / "judged.csv", index=False)
     named = ("--target", tmp_path / "judged.csv", "--predicted-column", "verdict")
     labels = ("--target-label-column", "human", "--confidence-level", 0.95)
-    answer = check(ask("estimate", *named, *labels, "--method", "ppi"))
+    answer = ask("estimate", *named, *labels, "--method", "ppi")
     expected = (
         ps.PPI()
         .fit(classes=names)
@@ -157,7 +136,7 @@ def test_a_judge_and_some_labels_suffice(names, tmp_path, rng, ask, refuse, run)
     )
     both = ("--validation", tmp_path / "v.csv", *named, *labels[:2])
     assert ask("estimate", *both, "--method", "ppi")["priors"] == pytest.approx(answer["priors"])
-    methods = [one["method"] for one in check(ask("compare", *both))["methods"]]
+    methods = [one["method"] for one in ask("compare", *both)["methods"]]
     assert methods == ["cm", "cm-l", "cm-m", "bbse", "rlls", "joint", "ppi"]
 
 
@@ -174,17 +153,13 @@ def test_errors_say_what_to_do(data, target, write, refuse):
     assert "yak" in line
 
 
-def test_groups_and_monitor_do_not_offer_ppi(both, refuse):
-    assert "ppi" in refuse(2, "groups", *both, "--group-column", "g", "--method", "ppi")
-
-
 # plan
 
 
 def test_plan_is_labels_needed(data, files, ask, ok):
-    answer = check(ask("plan", "--width", 0.04))
+    answer = ask("plan", "--width", 0.04)
     assert (answer["labels"], answer["with_predictions"]) == (2401, None)
-    answer = check(ask("plan", "--width", 0.04, "--validation", files[0]))
+    answer = ask("plan", "--width", 0.04, "--validation", files[0])
     index = np.searchsorted(data.classes, data.y_val)
     confusion = ps.Confusion.from_arrays(data.y_proba_val, index, decision="hard")
     expected = ps.labels_needed(width=0.04, confusion=confusion)

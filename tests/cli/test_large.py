@@ -72,16 +72,6 @@ def test_estimates_are_those_of_files_in_memory(named, ask, request, suffix, met
     assert_alike(ask(*words), expected)
 
 
-@pytest.mark.parametrize("suffix", ["npy", "parquet"])
-def test_logits(data, files, write, ask, request, suffix):
-    validation = write("v.csv", np.log(data.y_proba_val), data.y_val)
-    target = write(f"target.{suffix}", np.log(data.y_proba))
-    words = ("estimate", "--validation", validation, "--target", target, "--logits")
-    expected = ask(*words)
-    request.getfixturevalue("large")
-    assert_alike(ask(*words), expected)
-
-
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
 def test_comparisons_are_those_of_files_in_memory(data, named, ask, request, suffix):
     chosen = ("--method", "na", "--method", "em", "--method", "scm-l")
@@ -135,6 +125,8 @@ def test_what_needs_rows_in_memory_takes_a_sample_and_says_so(named, ok, monkeyp
     assert found["n_target"] == 200
     for name, (lower, upper) in found["interval"].items():
         assert lower <= found["priors"][name] <= upper
+    shown = ok("estimate", *words, "--method", "auto").stderr
+    assert re.search(r"\d\d of 200 target rows, drawn at random;", shown)
     result = ok("estimate", *words, "--method", "scm-l", "--confidence-level", "0.9", "--json")
     assert "drawn at random" not in result.stderr  # its interval needs counts alone
     ok("report", *words, "--output", tmp_path / "r.html")

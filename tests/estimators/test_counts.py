@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import priorshift as ps
+from priorshift.estimators.counts import Evidence, Given, SeenTarget, Validation, ValidationCounts
 
 NEED_ROWS = ["na", "em", "map", "mapls", "em-labels"]
 FITTED = [
@@ -182,3 +183,144 @@ def test_methods_that_need_rows_say_so_before_anything_else(name, level):
     estimator = ps.get_estimator(name).fit(source_priors=SOURCE)
     with pytest.raises(ValueError, match="rows"):
         estimator.estimate_counts(ps.DecisionCounts.from_arrays(np.eye(4), decision="hard"), level)
+
+
+# The parts that evidence is made of
+
+
+def validation(rng, n, *, weighted, labelled=True):
+    y = rng.integers(0, 3, n) if labelled else None
+    weight = rng.uniform(0.5, 3, n) if weighted else None
+    return Validation(rng.dirichlet(np.ones(3), n), y, weight)
+
+
+@pytest.mark.parametrize(
+    ("weighted", "also_weighted"), [(False, False), (True, False), (False, True), (True, True)]
+)
+def test_rows_that_are_joined_keep_their_weights(rng, weighted, also_weighted):
+    one = validation(rng, 7, weighted=weighted)
+    other = validation(rng, 5, weighted=also_weighted)
+    both = one.joined(other)
+    assert (both.sample_weight is None) == (not weighted and not also_weighted)
+    np.testing.assert_array_equal(both.weight, [*one.weight, *other.weight])
+    np.testing.assert_array_equal(both.labels, [*one.labels, *other.labels])
+    np.testing.assert_array_equal(both.y_proba[7:], other.y_proba)
+    counts = ValidationCounts.of(both, decision="hard", needs_soft=True)
+    added = add(
+        *(ValidationCounts.of(part, decision="hard", needs_soft=True) for part in (one, other))
+    )
+    np.testing.assert_allclose(added.by_class.counts, counts.by_class.counts)
+    np.testing.assert_allclose(added.by_class._squares, counts.by_class._squares)
+    np.testing.assert_allclose(added.soft.conditional, counts.soft.conditional)
+    assert added.soft.decision == "soft"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_balanced_weights_have_the_balance_and_the_sum(rng, weighted):
+    rows, wanted = validation(rng, 60, weighted=weighted), np.array([0.6, 0.3, 0.1])
+    found = rows.balanced_weight(wanted)
+    shares = np.bincount(rows.labels, found)
+    np.testing.assert_allclose(shares / shares.sum(), wanted)
+    np.testing.assert_allclose(found.sum(), rows.weight.sum())
+    np.testing.assert_array_equal(rows.balanced_weight(None), rows.weight)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("decision", "needs_soft"), [(None, False), ("hard", False), ("hard", True), ("soft", True)]
+)
+def test_counts_survive_a_file(rng, weighted, decision, needs_soft):
+    rows = validation(rng, 40, weighted=weighted)
+    counts = ValidationCounts.of(rows, decision=decision, needs_soft=needs_soft)
+    assert (counts.confusion is None) == (decision is None)
+    assert (counts.soft is None) == (not needs_soft)
+    described, arrays = counts.to_arrays()
+    again = ValidationCounts.from_arrays(described, arrays)
+    for name in ("predicted", "confusion", "soft"):
+        mine, theirs = getattr(counts, name), getattr(again, name)
+        assert type(mine) is type(theirs)
+        if mine is None:
+            continue
+        assert (mine.decision, mine.n_samples) == (theirs.decision, theirs.n_samples)
+        np.testing.assert_array_equal(mine.counts, theirs.counts)
+        if name != "predicted":
+            np.testing.assert_array_equal(mine.class_weights, theirs.class_weights)
+            np.testing.assert_array_equal(mine._squares, theirs._squares)
+
+
+def test_what_one_side_lacks_is_not_in_the_sum(rng):
+    rows = validation(rng, 20, weighted=False)
+    hard, plain = (ValidationCounts.of(rows, decision=decision) for decision in ("hard", None))
+    for added in (hard + plain, plain + hard):
+        assert added.confusion is None
+        np.testing.assert_allclose(added.predicted.counts, 2 * hard.predicted.counts)
+    unlabelled = ValidationCounts.of(
+        validation(rng, 9, weighted=False, labelled=False), decision="hard"
+    )
+    assert unlabelled.confusion is None
+    assert not unlabelled.decisions_only
+
+
+def test_evidence_adds_what_both_sides_have(rng):
+    rows = validation(rng, 20, weighted=False)
+    counts = ValidationCounts.of(rows, decision="hard")
+    whole, counted, nothing = (
+        Evidence(np.arange(3), Given(), *parts) for parts in ((counts, rows), (counts,), (None,))
+    )
+    assert (whole + nothing) is nothing
+    assert (nothing + whole) is whole
+    both = whole + whole
+    assert both.counts.predicted.n_samples == both.rows.labels.size == 40
+    for added in (whole + counted, counted + whole, counted + counted):
+        assert added.rows is None
+        assert added.counts.predicted.n_samples == 40
+
+
+def test_what_was_given():
+    source, labels = np.array([0.2, 0.8]), np.array([0.5, 0.5])
+    nothing, source_only, labels_only, both = (
+        Given(*pair) for pair in ((None, None), (source, None), (None, labels), (source, labels))
+    )
+    assert [one.any for one in (nothing, source_only, labels_only, both)] == [False] + [True] * 3
+    assert [one.needs_soft for one in (nothing, source_only, labels_only, both)] == [
+        *(False, False, True, False)
+    ]
+    assert nothing.best_labels is None
+    assert source_only.best_labels is source
+    assert labels_only.best_labels is both.best_labels is labels
+
+
+def test_rows_of_classes_that_validation_never_saw_are_set_aside(rng):
+    """By Bayes: the share of unseen classes in each row, at the priors that EM finds."""
+    y_proba, source = rng.dirichlet(np.ones(3), 80), np.array([0.5, 0.3, 0.2])
+    seen = np.array([True, True, False])
+    target = SeenTarget.of(y_proba, seen, source)
+    priors = ps.EM(tol=1e-12).fit(source_priors=source).estimate(y_proba).priors
+    posterior = y_proba * (priors / source)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(target.size, posterior[:, :2].sum(), rtol=1e-5)
+    np.testing.assert_allclose(target.unseen_priors, [0, 0, priors[2]], atol=1e-6)
+    np.testing.assert_allclose(
+        target.count("soft").counts.counts, posterior[:, :2].sum(axis=1) @ y_proba, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        target.complete(np.array([0.25, 0.75])),
+        [0.25 * (1 - priors[2]), 0.75 * (1 - priors[2]), priors[2]],
+        atol=1e-6,
+    )
+    assert not target.empty
+    assert not target.count("hard").empty
+    all_seen = SeenTarget.of(y_proba, np.full(3, True), source)
+    assert (all_seen.size, all_seen.weight) == (80, None)
+    unknown = SeenTarget.of(y_proba, seen, None)
+    np.testing.assert_allclose(unknown.size, y_proba[:, :2].sum())
+    np.testing.assert_allclose(unknown.unseen_priors, [0, 0, y_proba[:, 2].mean()])
+    only_unseen = SeenTarget.of(np.tile([0.0, 0.0, 1.0], (9, 1)), seen, None)
+    assert only_unseen.empty
+    assert only_unseen.count("soft").empty
+    np.testing.assert_allclose(
+        only_unseen.count("soft").among_seen(np.array([0.0, 0.0, 1.0])), [0.5, 0.5]
+    )
+    np.testing.assert_allclose(
+        target.count("soft").among_seen(np.array([0.1, 0.3, 0.6])), [0.25, 0.75]
+    )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.estimators.counts import mismatch_of, source_balance
+from priorshift.estimators.counts import _mean, mismatch_of, source_balance
 
 
 @pytest.fixture
@@ -86,12 +86,36 @@ def test_a_mismatch_is_large_sure_and_notable(predicted, labelled, n, says):
     assert (found is not None) == says
 
 
+def test_a_mean_prediction_and_its_standard_error(rng):
+    """As of the rows repeated, whose effective number is that of Kish."""
+    y_proba, weight = rng.dirichlet(np.ones(3), 50), rng.integers(1, 4, 50).astype(float)
+    repeated = np.repeat(y_proba, weight.astype(int), axis=0)
+    mean, error = _mean(y_proba, weight)
+    np.testing.assert_allclose(mean, repeated.mean(axis=0))
+    n = weight.sum() ** 2 / (weight**2).sum()
+    np.testing.assert_allclose(error, repeated.std(axis=0) / np.sqrt(n))
+
+
+def test_a_class_that_was_not_in_training_gets_no_share():
+    y_proba, y = np.tile([[0.75, 0.25, 0.0]], (40, 1)), np.array([0] * 30 + [1] * 10)
+    found = source_balance(y_proba, y, np.ones(40), np.array([0.75, 0.25, 0.0]), None)
+    np.testing.assert_allclose(found.priors, [30.5 / 41, 10.5 / 41, 0])
+    assert found.given
+    nothing_given = source_balance(y_proba, y, np.ones(40), None, None)
+    np.testing.assert_allclose(nothing_given.priors, [30.5 / 41.5, 10.5 / 41.5, 0.5 / 41.5])
+
+
+def test_the_class_that_is_furthest_off_need_not_be_large():
+    found = mismatch_of(np.array([0.45, 0.5, 0.05]), np.array([0.4, 0.2, 0.4]), 1000)
+    assert (found.column, found.predicted, found.labelled) == (2, 0.05, 0.4)
+
+
 def test_a_mismatch_names_the_class_that_is_furthest_off():
     found = mismatch_of(np.array([0.4, 0.3, 0.3]), np.array([0.9, 0.08, 0.02]), 1000)
     assert found.column == 0
     assert found.say(np.array(["a", "b", "c"])) == (
-        "predictions on validation contradict its labels (class a: 40 % predicted on average, "
-        "90 % of the labels), as after training with class weights or on undersampled data, or "
+        "predictions on validation contradict its labels (class a: 40.0% predicted on average, "
+        "90.0% of the labels), as after training with class weights or on undersampled data, or "
         "where outputs are far from calibrated"
     )
 

@@ -120,18 +120,6 @@ def test_the_ridge_is_chosen_among_a_grid_and_kept_by_a_bootstrap(data):
     assert np.isfinite(drawn.interval).all()
 
 
-@pytest.mark.parametrize("calibrator", ["bcts", "ts", "vs"])
-def test_estimating_then_adapting_is_adapting(data, calibrator, too_sure):
-    y_proba_val, y_val, y_proba, *_ = data
-    est = CalibratedEM(calibrator=calibrator, ridge=1.0).fit(too_sure(y_proba_val), y_val)
-    wrong = too_sure(y_proba)
-    shift = est.estimate(wrong)
-    np.testing.assert_array_equal(shift.adapt(wrong), est.adapt(wrong))
-    np.testing.assert_allclose(shift.adapt(np.log(wrong), from_logits=True), est.adapt(wrong))
-    assert shift.calibrator.name == calibrator
-    assert shift.to_dict()["calibrator"] == calibrator
-
-
 # Where it helps
 
 
@@ -175,17 +163,6 @@ def test_zeros_are_not_final(simulation, rng):
     assert (adapted > 0).all()
     assert accuracy(adapted, y) > accuracy(sparse_new, y) + 0.01
     np.testing.assert_array_equal(adapted, shift.adapt(sparse_new.copy()))
-
-
-def test_float32_will_do(data, too_sure):
-    y_proba_val, y_val, y_proba, _, source = data
-    priors = []
-    for dtype in (np.float32, np.float64):
-        est = CalibratedEM().fit(
-            too_sure(y_proba_val).astype(dtype), y_val, source_label_priors=source
-        )
-        priors.append(est.estimate(too_sure(y_proba).astype(dtype)).priors)
-    np.testing.assert_allclose(priors[0], priors[1], atol=2e-3)
 
 
 def test_intervals_cover_the_truth():

@@ -129,17 +129,6 @@ def test_decisions_are_one_hot_rows(rng):
         ppi.estimate(y_proba, y_pred=named, y_target=y_target)
 
 
-def test_equal_weights_are_no_weights(rng):
-    y_proba, y_target, _, _ = target(rng)
-    found = estimate(y_proba, y_target, confidence_level=0.95)
-    for weight in (np.ones(3000), np.full(3000, 7.0)):
-        again = estimate(y_proba, y_target, confidence_level=0.95, sample_weight=weight)
-        assert again.interval == pytest.approx(found.interval, abs=1e-10)
-    weight[y_target == None] = np.nan  # noqa: E711 - those of rows without a label do not matter
-    again = estimate(y_proba, y_target, confidence_level=0.95, sample_weight=weight)
-    assert again.interval == pytest.approx(found.interval, abs=1e-10)
-
-
 # Few labels
 
 
@@ -181,11 +170,12 @@ def drifted(rng, n, p, errors):
     return np.eye(p.size)[decided], y
 
 
+@pytest.mark.slow
 def test_intervals_cover_where_a_judge_s_errors_drifted(rng):
     """A method that trusts validation does not; labels alone do, in wider intervals."""
     before = np.array([[0.95, 0.10], [0.05, 0.90]])
     after = np.array([[0.85, 0.05], [0.15, 0.95]])
-    p, trials = np.array([0.7, 0.3]), 400
+    p, trials = np.array([0.7, 0.3]), 160
     val, y_val = drifted(rng, 2000, np.array([0.5, 0.5]), before)
     cml = ps.CML().fit(val, y_val)
     hits, widths, trusted = np.zeros(2), np.zeros(2), []
@@ -196,24 +186,25 @@ def test_intervals_cover_where_a_judge_s_errors_drifted(rng):
             ps.PPI().fit(classes=[0, 1]).estimate(y_proba, 0.95, y_target=y_target),
             ps.PPI(weight=0).fit(classes=[0, 1]).estimate(y_proba, 0.95, y_target=y_target),
         ]
-        if len(trusted) < 50:
+        if len(trusted) < 30:
             low, high = cml.estimate(y_proba, 0.95).interval[1]
             trusted.append(low <= 0.3 <= high)
         hits += [one.interval[1, 0] <= 0.3 <= one.interval[1, 1] for one in found]
         widths += [np.ptp(one.interval[1]) for one in found]
     powered, labels = hits / trials
-    assert 0.925 <= powered <= 0.975  # 3 standard errors of the simulation are 0.033
-    assert 0.92 <= labels <= 0.985
+    assert 0.9 <= powered <= 0.99  # 3 standard errors of the simulation are 0.05
+    assert 0.9 <= labels <= 0.995
     assert np.mean(trusted) < 0.2
     assert widths[0] < 0.75 * widths[1]
 
 
+@pytest.mark.slow
 def test_a_rare_label_among_heavy_rows_is_allowed_for(rng):
     """Rows that the judge accepts are labelled an eighth as often, and hardly any of them is bad.
 
     Often none of the labels shows it, and the plain variance then covers 90 % only.
     """
-    errors, p, trials, hits, plain = np.array([[0.85, 0.05], [0.15, 0.95]]), 0.5, 400, 0, 0
+    errors, p, trials, hits, plain = np.array([[0.85, 0.05], [0.15, 0.95]]), 0.5, 250, 0, 0
     for _ in range(trials):
         y_proba, y = drifted(rng, 2000, np.array([1 - p, p]), errors)
         chance = np.where(y_proba[:, 1] == 1, 8.0, 1.0)
@@ -242,10 +233,11 @@ def test_equal_weights_change_nothing(rng):
     np.testing.assert_allclose(plain.interval[:, 1] - plain.raw, reach, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimand", ["population", "sample"])
 def test_intervals_cover_with_unequal_chances_of_a_label(rng, estimand):
     """Rows about which the classifier is unsure are labelled eight times as often."""
-    trials, hits, errors, claimed = 300, 0, [], []
+    trials, hits, errors, claimed = 120, 0, [], []
     for _ in range(trials):
         y_proba, _, _, y = target(rng, n=1500, skill=0.7)
         unsure = y_proba.max(axis=1) < np.quantile(y_proba.max(axis=1), 0.4)
@@ -261,19 +253,19 @@ def test_intervals_cover_with_unequal_chances_of_a_label(rng, estimand):
         hits += ((found.interval[:, 0] <= truth) & (truth <= found.interval[:, 1])).mean()
         errors.append(found.raw - truth)
         claimed.append(found.standard_error)
-    assert 0.92 <= hits / trials <= 0.98
+    assert 0.9 <= hits / trials <= 0.99
     spread = np.std(errors, axis=0)
     assert np.abs(np.mean(errors, axis=0)).max() < 4 * spread.max() / np.sqrt(trials)
-    assert np.mean(claimed, axis=0) == pytest.approx(spread, rel=0.15)
+    assert np.mean(claimed, axis=0) == pytest.approx(spread, rel=0.2)
 
 
 def test_all_classes_together_are_covered_at_once(rng):
-    trials, hits = 300, 0
+    trials, hits = 150, 0
     for _ in range(trials):
         y_proba, y_target, _, _ = target(rng, n=1000, n_labelled=200)
         found = estimate(y_proba, y_target, confidence_level=0.9, simultaneous=True)
         hits += ((found.interval[:, 0] <= P) & (found.interval[:, 1] >= P)).all()
-    assert hits / trials >= 0.85
+    assert hits / trials >= 0.83
 
 
 # The source
@@ -395,7 +387,7 @@ def test_the_promised_width_comes_true(rng):
     needed = ps.labels_needed(width=0.08, priors=[0.7, 0.3], confusion=C)
     assert needed.with_predictions < 0.6 * needed
     widths = {0.0: [], None: []}
-    for _ in range(20):
+    for _ in range(5):
         y_proba, y = drifted(rng, 40_000, np.array([0.7, 0.3]), C)
         for weight, n in ((0.0, int(needed)), (None, needed.with_predictions)):
             labels = np.where(np.arange(y.size) < n, y, -1)
@@ -429,8 +421,11 @@ def test_labels_needed_takes_what_there_is(rng):
         ({"width": 0}, "width must be above 0"),
         ({"width": 0.1, "confidence_level": 1.5}, "confidence_level"),
         ({"width": 0.1, "priors": [0.5, 0.6]}, "must sum to 1"),
-        ({"width": 0.1, "confusion": [1, 2]}, "square matrix"),
-        ({"width": 0.1, "confusion": [[1, 0], [0, -1]]}, "columns true classes"),
+        ({"width": 0.1, "confusion": [1, 2]}, "2 x 2: a row per decision"),
+        (
+            {"width": 0.1, "confusion": [[1, 0], [0, -1]]},
+            r"at least 0; got -1.0 at position \(1, 1\)",
+        ),
         ({"width": 0.1, "priors": [1.0], "confusion": np.eye(2)}, "one prior per class"),
     ],
 )

@@ -38,6 +38,7 @@ def test_right_where_meaning_stayed_and_prior_shift_is_not():
     assert np.abs(ps.Auto().fit(P, y).estimate(T).priors - truth).sum() > 3 * off
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimand", ["population", "sample"])
 def test_interval_holds_the_truth(estimand):
     rng = np.random.default_rng(2)

@@ -49,7 +49,8 @@ def test_a_weak_classifier_knows_something(rng, K, strength):
     assert (y_proba.argmax(axis=1) == y).mean() < 1 / K + 0.15
 
 
-@pytest.mark.parametrize("n", [12, 20, 30, 60, 100])
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [12, 30, 100])
 def test_few_rows_of_a_good_classifier_are_enough(rng, n):
     """90 % right, as in the smallest validation sets; of shuffled ones few slip through."""
     known, shuffled = [], []
@@ -72,10 +73,9 @@ def test_nothing_to_tell():
 # What the verdict makes of it
 
 
-@pytest.mark.parametrize("K", [2, 5, 14])
-@pytest.mark.parametrize("method", ["auto", "scm-l"])
+@pytest.mark.parametrize(("K", "method"), [(2, "auto"), (5, "scm-l"), (14, "auto")])
 def test_shuffled_labels_are_never_adapted_to(K, method):
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         before, after = rng.dirichlet(np.ones(K), 2)
         y_proba, y = classify(rng, 600, before, 2.0, K)

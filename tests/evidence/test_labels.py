@@ -37,14 +37,15 @@ def test_three_quarters_are_drawn_where_decisions_differ(target):
     np.testing.assert_array_equal(rows, draw_rows_to_label(ACCURACY, actions, 40, 0))
 
 
+@pytest.mark.slow
 def test_rows_of_a_stratum_have_the_same_chance(target):
     actions, _ = target
     changed, rng = rows_that_differ(ACCURACY, actions), np.random.default_rng(0)
     drawn = np.zeros(3000)
-    for _ in range(3000):
+    for _ in range(1000):
         drawn[draw_rows_to_label(ACCURACY, actions, 40, rng)] += 1
     for stratum, m in ((changed, 30), (~changed, 10)):
-        expected = 3000 * m / stratum.sum()
+        expected = 1000 * m / stratum.sum()
         assert np.abs(drawn[stratum] - expected).max() < 6 * np.sqrt(expected)
 
 
@@ -59,8 +60,10 @@ def test_where_there_are_few_of_a_kind_the_others_fill_up(n_changed, expected):
     assert draw_rows_to_label(ACCURACY, actions, 400, 0).tolist() == list(range(100))
 
 
-@pytest.mark.parametrize("goal", [ACCURACY, Goal("log_loss")])
-@pytest.mark.parametrize("drawn", ["as asked", "at random"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("goal", "drawn"), [(ACCURACY, "as asked"), (Goal("log_loss"), "at random")]
+)
 def test_gains_and_shares_are_unbiased_and_as_uncertain_as_they_say(target, goal, drawn):
     actions, y = target
     changed, rng = rows_that_differ(goal, actions), np.random.default_rng(1)

@@ -13,6 +13,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.files import _base, open_predictions
+from priorshift.files._arrow import _expanded
 
 N = 7
 VALUES = np.random.default_rng(0).dirichlet(np.ones(3), N)
@@ -87,8 +88,8 @@ def test_round_trip(tmp_path, name):
     assert new.schema.equals(data.schema)
     mark = {b"priorshift.adapted": ps.__version__.encode()}
     assert new.schema.metadata.items() >= ({b"mine": b"yes"} | mark).items()
-    assert file.adapted is None
-    assert open_predictions(file.path.with_name(f"new-{name}")).adapted == ps.__version__
+    assert file.stored.adapted is None
+    assert open_predictions(file.path.with_name(f"new-{name}")).stored.adapted == ps.__version__
     for other in ("id", "label", "when", "nested", "__index_level_0__"):
         assert new.column(other).to_pylist() == data.column(other).to_pylist()
     np.testing.assert_array_equal(matrix(new), turn(VALUES))
@@ -262,6 +263,16 @@ def test_damaged_text_names_its_file(tmp_path):
         open_predictions(path).labels()
 
 
+def test_a_damaged_index_names_its_file_and_does_not_crash(tmp_path):
+    path = tmp_path / "x.arrow"
+    words = pa.DictionaryArray.from_arrays(pa.array([0x0A0B0C, 0], pa.int32()), ["x"], safe=False)
+    table = pa.table({"a": [0.5, 0.5], "label": words})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(ValueError, match=r"x\.arrow cannot be read.*write it again"):
+        open_predictions(path).labels()
+
+
 def test_many_rows_of_one_value_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(_base, "MOST_EXPANDED", 100_000)
     path = tmp_path / "bomb.parquet"
@@ -269,3 +280,34 @@ def test_many_rows_of_one_value_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"expands from [0-9,]+ bytes to 16,000,000 or more"):
         _ = open_predictions(path).header
     assert open_predictions(path, bounded=False).rows().shape == (10**6, 2)
+
+
+@pytest.mark.parametrize("new", [pa.ipc.new_file, pa.ipc.new_stream])
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_what_a_compressed_arrow_file_expands_to_is_told_before_it_is_read(
+    tmp_path, monkeypatch, new, codec
+):
+    """Two columns, and a dictionary whose one word takes as much again."""
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * 50_000), ["x" * 100_000])
+    table = pa.table({"a": np.full(50_000, 0.5), "b": np.full(50_000, 0.5), "label": words})
+    path = tmp_path / "bomb.arrow"
+    with new(path, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write_table(table, max_chunksize=10_000)
+    expanded = 2 * 400_000 + 400_000 + 100_000  # two columns, indices, the word
+    with pa.memory_map(str(path)) as source:
+        found = _expanded(memoryview(source.read_buffer()), new is pa.ipc.new_stream)
+    assert expanded <= found <= expanded + 5_000
+    monkeypatch.setattr(_base, "MOST_EXPANDED", 1_000_000)
+    with pytest.raises(ValueError, match=rf"expands from [0-9,]+ bytes to {found:,} or more"):
+        _ = open_predictions(path).header
+    assert open_predictions(path, bounded=False).rows().shape == (50_000, 2)
+
+
+def test_arrow_files_without_compression_are_as_large_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(_base, "MOST_EXPANDED", 0)
+    monkeypatch.setattr(_base, "MOST_TIMES", 1)
+    table = pa.table({name: np.full(1000, 0.5) for name in "ab"})
+    path = tmp_path / "x.arrow"
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    assert open_predictions(path).rows().shape == (1000, 2)

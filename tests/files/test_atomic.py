@@ -292,7 +292,6 @@ def test_a_pipe_gets_everything_at_the_end_or_nothing(tmp_path):
 def test_stdout_is_written_to_whatever_it_is(tmp_path):
     script = "from priorshift.files import write_text; write_text('/dev/stdout', 'said')"
     command = [sys.executable, "-c", script]
-    assert subprocess.run(command, check=True, capture_output=True).stdout == b"said"
     with (tmp_path / "a.txt").open("wb") as stream:
         subprocess.run(command, check=True, stdout=stream)
     assert (tmp_path / "a.txt").read_bytes() == b"said"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from priorshift.files import _base, _csv, open_predictions
+from priorshift.files import _base, _csv, _csv_arrow, open_predictions
 from priorshift.text import safe_csv
 
 
@@ -248,18 +248,16 @@ def test_the_header_tells_what_separates_cells(make, text, new, remark):
     assert file.values(names)[0].tolist() == [0.25, 0.75]
     assert file.head(1, names).tolist() == [[0.25, 0.75]]
     assert rewritten(file, names=names).decode() == new
-    assert file.remarks == () if remark is None else remark in file.remarks[0]
+    assert file.stored.remarks == () if remark is None else remark in file.stored.remarks[0]
 
 
 def test_compressed_files_are_known_by_their_first_bytes(make, tmp_path):
     text = "id,a,b\n" + "".join(f"{i},0.25,0.75\n" for i in range(2500))
-    assert make(text).resumable
     for name in ("t.csv.gz", "t.csv", "T.CSV.GZ"):
         packed = tmp_path / name
         packed.write_bytes(gzip.compress(text.encode()))
         file = open_predictions(packed)
         assert file.names == ("id", "a", "b")
-        assert not file.resumable
         np.testing.assert_array_equal(file.values(["a", "b"]), np.tile([0.25, 0.75], (2500, 1)))
         with (tmp_path / "new.csv.gz").open("wb") as stream:
             file.rewrite(stream, ["a", "b"], swap, silent)
@@ -328,3 +326,23 @@ def test_formulas_are_quoted_on_demand(tmp_path):
         head, *rows = copy.read_text().splitlines()
         assert head == first
         assert [row.split(",")[2] for row in rows] == cells
+
+
+def test_a_line_longer_than_a_chunk_is_read_by_pyarrow(make, reader, monkeypatch):
+    """Chunks are small, so that little is held; more columns make them larger."""
+    if reader != "PyArrow":
+        pytest.skip("the csv module reads lines")
+    monkeypatch.setattr(_csv_arrow, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(_csv_arrow, "CELL_BYTES", 64)
+    found = []
+
+    def watched(*arguments):
+        for table in _csv_arrow.read_text(*arguments):
+            found.append(len(table))
+            yield table
+
+    monkeypatch.setattr(_csv, "read_text", watched)
+    names = [f"c{k}" for k in range(40)]
+    file = make("\n".join([",".join(names), *[",".join(["0.025000000000"] * 40)] * 9]))
+    assert file.values(None).shape == (9, 40)
+    assert found == [9]

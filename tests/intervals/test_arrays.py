@@ -162,9 +162,9 @@ def test_gibbs_without_mistakes_is_the_conjugate_posterior():
     drawn = posterior_draws(V, n, alpha=2.0, n_draws=4000, thin=1, random_state=0)
     for k in range(3):
         expected = beta(n[k] + 2, 106 - n[k] - 2)
-        got = np.quantile(drawn.priors[:, k], [0.05, 0.5, 0.95])
+        got = np.quantile(drawn[0][:, k], [0.05, 0.5, 0.95])
         np.testing.assert_allclose(got, expected.ppf([0.05, 0.5, 0.95]), atol=0.006)
-    np.testing.assert_array_equal(drawn.realised[7], n / 100)
+    np.testing.assert_array_equal(drawn[1][7], n / 100)
 
 
 def posterior_on_a_grid(V, n, alpha):
@@ -192,7 +192,7 @@ def test_gibbs_is_the_posterior_on_a_grid(V, n, alpha):
     """Two classes, the confusion matrix integrated out by brute force."""
     V, n = np.array(V, float), np.array(n)
     drawn = posterior_draws(V, n, alpha=alpha, pseudo_counts=1.0, n_draws=4000, random_state=1)
-    draws = drawn.priors[:, 0]
+    draws = drawn[0][:, 0]
     grid, ends, weight = posterior_on_a_grid(V, n, alpha)
     mean = weight @ grid
     deviation = np.sqrt(weight @ (grid - mean) ** 2)
@@ -206,7 +206,7 @@ def test_gibbs_is_the_posterior_on_a_grid(V, n, alpha):
 def test_gibbs_of_few_draws_starts_where_the_posterior_is():
     """One draw a chain: warm-up alone has to bring all of them to the posterior."""
     V, n = np.array([[12.0, 6.0], [8.0, 14.0]]), np.array([300, 200])
-    few = posterior_draws(V, n, pseudo_counts=1.0, n_draws=50, random_state=0).priors[:, 0]
+    few = posterior_draws(V, n, pseudo_counts=1.0, n_draws=50, random_state=0)[0][:, 0]
     grid, _, weight = posterior_on_a_grid(V, n, 1.0)
     mean = weight @ grid
     deviation = np.sqrt(weight @ (grid - mean) ** 2)
@@ -219,12 +219,12 @@ def test_gibbs_leaves_out_what_is_impossible():
     """Cells without counts never get any, wherever they are and however rows are cut."""
     V = np.array([[40.0, 5.0, 0.0], [0.0, 45.0, 0.0], [0.0, 0.0, 50.0]])
     drawn = posterior_draws(V, np.array([20, 50, 30]), n_draws=400, random_state=0)
-    np.testing.assert_array_equal(drawn.realised[:, 2], 0.3)  # never mistaken
-    assert (drawn.realised[:, 0] <= 0.2).all()
-    assert drawn.realised[:, 0].std() > 0
+    np.testing.assert_array_equal(drawn[1][:, 2], 0.3)  # never mistaken
+    assert (drawn[1][:, 0] <= 0.2).all()
+    assert drawn[1][:, 0].std() > 0
     # a decision that validation never made goes somewhere, and breaks nothing
     odd = posterior_draws(np.diag([9.0, 9.0, 0.0]), np.array([5, 5, 5]), n_draws=60, random_state=0)
-    assert np.isfinite(odd.priors).all()
+    assert np.isfinite(odd[0]).all()
 
 
 def test_gibbs_draws_do_not_depend_on_the_number_of_threads(monkeypatch):
@@ -234,9 +234,9 @@ def test_gibbs_draws_do_not_depend_on_the_number_of_threads(monkeypatch):
     V, n = np.array([[12.0, 6.0], [8.0, 14.0]]), np.array([30, 20])
     monkeypatch.setattr(gibbs, "CHAIN_CELLS", 40)  # several groups of chains
     monkeypatch.setattr(local, "SERIAL_WORK", 0)
-    many = posterior_draws(V, n, n_draws=60, random_state=3).priors
+    many = posterior_draws(V, n, n_draws=60, random_state=3)[0]
     monkeypatch.setattr(local, "n_threads", lambda: 1)
-    np.testing.assert_array_equal(many, posterior_draws(V, n, n_draws=60, random_state=3).priors)
+    np.testing.assert_array_equal(many, posterior_draws(V, n, n_draws=60, random_state=3)[0])
     assert np.unique(many).size == many.size
 
 
@@ -254,7 +254,7 @@ def test_gibbs_is_calibrated_by_simulation():
         C = np.stack([rng.dirichlet(pseudo[:, k]) for k in range(K)], axis=1)
         V = rng.multinomial(50, C.T).T
         n = rng.multinomial(3000, C @ p)
-        draws = posterior_draws(V, n, pseudo_counts=pseudo, n_draws=300, random_state=seed).priors
+        draws = posterior_draws(V, n, pseudo_counts=pseudo, n_draws=300, random_state=seed)[0]
         bounds = credible_interval(draws, draws.mean(axis=0), request_for()).interval
         inside.append((bounds[:, 0] <= p) & (p <= bounds[:, 1]))
         ranks.append((draws < p).mean(axis=0))

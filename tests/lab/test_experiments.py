@@ -82,11 +82,6 @@ def test_a_sample_follows_the_distribution_without_repeating_rows(rng, name):
     assert half.size == pytest.approx(rows.size / 2, abs=K)
 
 
-def test_a_class_that_cannot_be_drawn_is_named(rng):
-    with pytest.raises(ValueError, match="no sample of class 2"):
-        largest_sample(np.array([0, 1, 1]), np.full(3, 1 / 3), 1.0, rng)
-
-
 # Outputs
 
 
@@ -132,21 +127,6 @@ def test_bad_outputs_are_refused(logits, y, message):
     good = (np.eye(3), [0, 1, 2])
     with pytest.raises(ValueError, match=message):
         StoredOutputs.of("x", train=good, val=(logits, y), test=good)
-
-
-@pytest.mark.parametrize(
-    ("given", "kept"), [("float16", "float32"), ("float32", "float32"), ("int8", "float64")]
-)
-def test_precision_of_stored_logits(given, kept):
-    part = (np.eye(3, dtype=given), [0, 1, 2])
-    assert StoredOutputs.of("x", train=part, val=part, test=part).test.logits.dtype == kept
-
-
-def test_probabilities_may_stand_in_for_logits():
-    part = (np.array([[1.0, 0.0], [0.25, 0.75]]), [0, 1])
-    outputs = StoredOutputs.of("x", train=part, val=part, test=part, from_proba=True)
-    assert np.isfinite(outputs.test.logits).all()
-    np.testing.assert_allclose(np.exp(outputs.test.logits), part[0], atol=1e-30)
 
 
 @pytest.mark.parametrize("content", [b"", b"label,a,b\n", b"\x93NUMPY\x01\x00"])
@@ -292,16 +272,6 @@ def test_records_name_the_network_they_come_from(make_outputs):
     assert {(r.network, r.seed) for r in found} == {("0", 0), ("0", 1), ("1", 2), ("1", 3)}
     split = [replace(one, network="one") for one in outputs]
     assert {r.network for r in run_table("table1", split, **given).records} == {"one"}
-
-
-def test_an_unknown_option_is_refused(make_outputs):
-    with pytest.raises(TypeError, match="n_seed"):
-        run_table("table1", [make_outputs()], n_seed=1)
-
-
-def test_an_unknown_experiment_is_refused(make_outputs):
-    with pytest.raises(ValueError, match="table1"):
-        run_table("table9", [make_outputs()])
 
 
 # The other experiments

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from lab.paper.distributions import (
-    IMBALANCES,
     LONG_TAILS,
     pareto_counts,
 )
@@ -13,7 +12,7 @@ pytest.importorskip("matplotlib").use("agg")
 
 from matplotlib import pyplot as plt  # noqa: E402
 
-from lab.paper.figures import draw_distributions, draw_long_tails  # noqa: E402
+from lab.paper.figures import draw_long_tails  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -44,12 +43,6 @@ def test_a_tail_is_the_quantiles_of_a_pareto_distribution(rng):
     np.testing.assert_allclose(found, np.maximum(scaled, 1), atol=1)
     middle = slice(n // 10, n // 2)
     np.testing.assert_allclose(drawn[middle], quantiles[middle], rtol=0.1)
-
-
-def test_lines_differ_in_colour_and_are_named():
-    ax = draw_distributions(50).axes[0]
-    assert {text.get_text() for text in ax.texts} == set(IMBALANCES)
-    assert len({line.get_color() for line in ax.lines}) == len(ax.lines) == len(IMBALANCES)
 
 
 def test_long_tails_differ_in_colour_line_and_marker():

@@ -79,13 +79,6 @@ def test_cifar_in_every_form(write, tmp_path, cifar, name, form, packed):
         np.testing.assert_array_equal(part.pixels(np.array([2, 0])), x[[2, 0]])
 
 
-def test_cifar_of_the_files_own_folder(write, tmp_path, cifar):
-    batches = cifar()
-    _unpack(tmp_path, cifar_10_binary(write, batches)[1])
-    data = load_images("cifar-10", tmp_path / "cifar-10-batches-bin")
-    np.testing.assert_array_equal(data.test.pixels(np.arange(4)), batches[5][0])
-
-
 def _spoiled(write, tmp_path, form, cifar, spoil):
     name, files = form(write, cifar())
     write.archive(tmp_path / name, spoil(write, files))
@@ -293,16 +286,6 @@ def test_bad_lists(tmp_path, rng, part, text, message):
         load_images("imagenet-lt", tmp_path)
 
 
-def test_large_jpeg_images_are_scaled(tmp_path):
-    pillow = pytest.importorskip("PIL.Image")
-    smooth = np.add.outer(np.arange(1200), np.arange(900))[..., None] * [0.1, 0.08, 0.05]
-    pillow.fromarray(smooth.astype(np.uint8)).save(tmp_path / "a.jpg", quality=95)
-    (found,) = FileImages(tmp_path, ("a.jpg",), np.array([0]), 100).pixels(np.array([0]))
-    assert found.shape == (100, 100, 3)
-    expected = smooth[150:1050].reshape(100, 9, 100, 9, 3).mean(axis=(1, 3))
-    assert np.abs(found - expected).mean() < 2
-
-
 @pytest.mark.parametrize("kind", ["GIF", "nothing"])
 def test_files_that_are_not_jpeg_or_png_are_refused(tmp_path, kind):
     pillow = pytest.importorskip("PIL.Image")
@@ -313,10 +296,3 @@ def test_files_that_are_not_jpeg_or_png_are_refused(tmp_path, kind):
         path.write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"a\.png cannot be decoded as JPEG or PNG .*download"):
         FileImages(tmp_path, ("a.png",), np.array([0]), 8).pixels(np.array([0]))
-
-
-def test_other_names_and_folders(tmp_path):
-    with pytest.raises(ValueError, match="dataset must be one of"):
-        load_images("mnist", tmp_path)
-    with pytest.raises(ValueError, match="is not a folder"):
-        load_images("cifar-10", tmp_path / "none")

@@ -241,15 +241,6 @@ def test_status_and_gap_are_those_of_the_point_returned(task, method):
     assert found.status == ("certified" if found.gap <= tol else "not_converged")
 
 
-def test_scm_l_ends_near_its_start(task):
-    """The steps add up to at most 2 * 50 * 1e-3 of a mean gradient whose p-weighted mean is 1."""
-    found = released("scm-l", task).estimate(task.target)
-    assert found.status == "not_converged"
-    certified = ps.SCML().fit(task.val, task.y_val, source_priors=task.source, classes=task.classes)
-    best = certified.estimate(task.target).priors
-    assert np.abs(found.priors - task.source).sum() < np.abs(best - task.source).sum()
-
-
 # What is peculiar to them
 
 
@@ -342,13 +333,6 @@ def test_bcts_is_its_port(K):
     np.testing.assert_allclose(
         found.predict_proba(task.logits_val), softmax(task.logits_val / T + b), atol=1e-6
     )
-
-
-def test_bcts_of_probabilities_is_that_of_their_logarithms():
-    task = draw(10, 0, False)
-    by_logits = ps.BCTS(solver="released", logits=True).fit(task.logits_val, task.y_val)
-    by_proba = ps.BCTS(solver="released").fit(task.val, task.y_val)
-    np.testing.assert_allclose(by_proba.bias_, by_logits.bias_, atol=1e-5)
 
 
 @pytest.mark.parametrize(

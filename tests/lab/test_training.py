@@ -15,10 +15,8 @@ from lab.paper.distributions import (
 )
 from lab.paper.images import (
     ArrayImages,
-    FileImages,
     ImageData,
     augmented,
-    centred,
 )
 from lab.paper.outputs import (
     StoredOutputs,
@@ -98,14 +96,6 @@ def test_your_own_list_is_used_whole():
         draw(replace(listed, val=None), Plan("list", "own", largest=2))
 
 
-def test_the_learning_rate_can_be_set():
-    plan = Plan("list", "own", n_epochs=30, learning_rate=0.01)
-    assert plan.recipe.rate(10, 30) == pytest.approx(0.001)
-    assert Plan("list", "own").recipe.learning_rate == 0.1
-    with pytest.raises(ValueError, match="learning_rate must be above 0; got 0"):
-        Plan("list", "own", learning_rate=0)
-
-
 @pytest.mark.parametrize("per_class", [50, 51, 149])
 def test_too_few_images(per_class, rng):
     with pytest.raises(ValueError, match=rf"\({per_class} available, 50 held out\) are too few"):
@@ -121,13 +111,6 @@ def test_the_largest_class_can_be_made_smaller(rng):
         split(y, "LT", rng, largest=951)
     with pytest.raises(ValueError, match="its rarest class would keep none"):
         split(y, "LT", rng, largest=99)
-
-
-def test_files_are_named_by_the_plan():
-    assert Plan("cifar-10", "D3").name == "cifar-10-D3"
-    assert Plan("cifar-10", "LT", largest=450).name == "cifar-10-LT450"
-    assert Plan("cifar-10", "LT", label_noise=0.3).name == "cifar-10-LT-noise30"
-    assert Plan("cifar-10", "LT", largest=450, label_noise=0.125).name == "cifar-10-LT450-noise12.5"
 
 
 # Label noise
@@ -233,13 +216,6 @@ def test_crops_are_parts_of_the_padded_image_or_of_its_mirror(rng):
     assert counts.min() > 40  # 80 expected
 
 
-def test_crops_of_larger_images(rng):
-    images = rng.integers(0, 256, (3, 8, 8, 3), np.uint8)
-    assert augmented(images, 0, 6, rng).shape == (3, 6, 6, 3)
-    np.testing.assert_array_equal(centred(images, 6), images[:, 1:7, 1:7])
-    np.testing.assert_array_equal(centred(images, 8), images)
-
-
 # The authors' outputs
 
 
@@ -287,13 +263,6 @@ def test_without_torch_the_extra_is_named(tmp_path, without_torch, run):
     found = run("train", "--dataset", "cifar-10", "--data", tmp_path)
     assert found.exit_code == 1
     assert "pip install torch pillow" in found.stderr
-
-
-def test_without_pillow_it_is_named(tmp_path, monkeypatch):
-    (tmp_path / "a.png").write_bytes(b"")
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match="pip install torch pillow"):
-        FileImages(tmp_path, ("a.png",), np.array([0]), 8).pixels(np.array([0]))
 
 
 # Runs, with a stand-in for the network

@@ -16,7 +16,10 @@ import pytest
         ("applications --runs absent --only web", "absent has none: see --runs"),
         ("summary absent", "absent has no tables: `python -m lab reproduction`"),
         ("networks --trained absent --output outputs", "no finished network in absent"),
-        ("monitor --part delay --data absent", "delay needs stored outputs"),
+        ("coverage --data absent", "coverage without --real 0 needs stored outputs"),
+        ("conformal --data absent", "conformal needs stored outputs"),
+        ("leaderboard --data absent", "leaderboard needs stored outputs"),
+        ("data --folder absent", "`make data` downloads it"),
         ("fashion-lt --images absent", "dataset-fashion-mnist"),
         ("train --dataset list --data .", "train.txt is missing"),
     ],
@@ -30,6 +33,18 @@ def test_commands_without_their_data(run, tmp_path, monkeypatch, arguments, mess
     assert message.lower() in found.stderr.lower()
     assert "|" not in found.stdout
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "command", ["quality --part natural", "quality --part uci", "leaderboard", "coverage"]
+)
+def test_a_part_of_the_data_is_not_enough(run, tmp_path, command):
+    (tmp_path / "zoo").mkdir()
+    (tmp_path / "zoo" / "ring_lt_nb.npz").touch()
+    found = run(*command.split(), "--data", tmp_path)
+    assert found.exit_code == 1
+    assert f"there are none in {tmp_path}" in found.stderr
+    assert found.stdout == ""
 
 
 def test_what_is_absent_is_left_out_aloud(run, tmp_path):

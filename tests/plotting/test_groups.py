@@ -1,12 +1,7 @@
 """GroupsDisplay: one row a group, one colour and marker a class."""
 
-import io
-import sys
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import pytest
 
 import priorshift as ps
 from priorshift.groups import estimate_groups
@@ -94,31 +89,6 @@ def test_frame():
     assert frame["n"].tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
 
 
-def test_pyplot_is_used_only_where_no_axes_are_given(ax):
-    assert display().plot(ax).figure_ is ax.figure
-    assert plt.get_fignums() == []
-    shown = display().plot()
-    assert plt.get_fignums() == [shown.figure_.number]
-    np.testing.assert_allclose(shown.figure_.get_size_inches(), shown.figsize())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("G", "K"), [(1, 2), (20, 6), (4000, 1000)])
-def test_nothing_is_cut_off(G, K, rng):
-    names = [f"Genus{k} a-rather-long-species-name {k}" for k in range(K)]
-    priors = rng.dirichlet(np.ones(K), G)
-    shown = GroupsDisplay(
-        priors, [f"site {g} of many" for g in range(G)], names, priors.mean(axis=0), n=np.arange(G)
-    )
-    figure = shown.plot().figure_
-    figure.savefig(io.BytesIO())
-    box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
-    assert box.x0 >= -0.01
-    assert box.y0 >= -0.01
-    assert box.x1 <= width + 0.01
-    assert box.y1 <= height + 0.01
-
-
 def test_rows_are_parted_and_have_room_for_every_class(ax, monkeypatch):
     display().plot(ax)
     (between,) = ax.collections
@@ -132,25 +102,3 @@ def test_one_group_is_not_called_groups():
     assert GroupsDisplay([[0.5, 0.5]], ["a"], ["b", "c"], [0.5, 0.5]).summary() == (
         "1 group, 2 classes; median total variation from pooled 0%"
     )
-
-
-def test_dollars_are_drawn_as_they_are():
-    shown = GroupsDisplay([[0.5, 0.5]], ["$\\frac"], ["$\\frac", "$b"], [0.5, 0.5]).plot()
-    shown.figure_.savefig(io.BytesIO())
-    assert shown.ax_.get_yticklabels()[0].get_text() == "$\\frac"
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert len(display().frame()) == 9
-    with pytest.raises(ImportError, match="pip install matplotlib"):
-        display().plot()
-
-
-def test_wrong_shapes_are_refused():
-    with pytest.raises(ValueError, match=r"priors has shape \(2, 3\) where \(3, 3\) is needed"):
-        GroupsDisplay(PRIORS[:2], GROUPS, CLASSES, POOLED)
-    with pytest.raises(ValueError, match="interval has shape"):
-        display(interval=PRIORS)
-    with pytest.raises(ValueError, match="pooled must sum to 1"):
-        GroupsDisplay(PRIORS, GROUPS, CLASSES, 2 * POOLED)

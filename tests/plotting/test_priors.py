@@ -201,22 +201,6 @@ def test_the_frame_has_every_class_in_order(make_estimate):
     assert "lower" not in PriorsDisplay(TARGET, SOURCE, CLASSES).frame().columns
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"priors": [0.5, 0.4, 0.2, 0.1]}, "priors must sum to 1"),
-        ({"source_priors": [0.5, 0.5]}, "source_priors must be 4 numbers"),
-        ({"classes": ["a", "b"]}, "classes has 2 entries"),
-        ({"interval": np.zeros((2, 2))}, r"interval .* shape \(4, 2\); got shape \(2, 2\)"),
-        ({"interval": [[0.2, 0.1]] * 4}, "a lower bound above its upper one"),
-    ],
-)
-def test_bad_data_are_refused(wrong, message):
-    given = {"priors": TARGET, "source_priors": SOURCE, "classes": CLASSES} | wrong
-    with pytest.raises(ValueError, match=message):
-        PriorsDisplay(**given)
-
-
 # Words
 
 
@@ -235,14 +219,14 @@ def test_names_are_shortened_in_the_middle(label, shown):
     assert len(shown) <= 22
 
 
-@pytest.mark.parametrize("K", [1, 7, 12, 13, 31, 77, 100, 121, 1000, 10_000])
 @pytest.mark.parametrize("most", [1, 5, 12])
-def test_ticks_are_few_and_evenly_spaced(K, most):
-    at = thinned(K, most)
-    assert 1 <= at.size <= most
-    assert at[0] == 0
-    assert at[-1] < K
-    assert np.unique(np.diff(at)).size <= 1
+def test_ticks_are_few_and_evenly_spaced(most):
+    for K in (1, 7, 12, 13, 31, 77, 100, 121, 1000, 10_000):
+        at = thinned(K, most)
+        assert 1 <= at.size <= most
+        assert at[0] == 0
+        assert at[-1] < K
+        assert np.unique(np.diff(at)).size <= 1
 
 
 def test_ratios_and_shares_in_words():

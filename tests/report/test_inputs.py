@@ -4,8 +4,6 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
 import priorshift as ps
@@ -46,15 +44,6 @@ def rounded(html):
 
 
 @blank_figures
-def test_frames_are_matched_by_name(pets):
-    order = [2, 0, 3, 1]
-    columns = {str(pets.classes[k]): pets.y_proba_val[:, k] for k in order}
-    expected = rounded(pets.render())
-    for frame in (pd.DataFrame, pl.DataFrame):
-        assert rounded(pets.render(y_proba_val=frame(columns))) == expected
-
-
-@blank_figures
 def test_the_probability_of_the_second_class_alone(read, draw):
     case = draw(["no", "yes"])
     both = case.render()
@@ -64,11 +53,6 @@ def test_the_probability_of_the_second_class_alone(read, draw):
     first, second = read(both).data, read(alone).data
     assert first["decisions"] == second["decisions"]
     assert first["confusion"]["counts"] == second["confusion"]["counts"]
-
-
-def test_one_column_is_not_enough_for_four_classes(pets):
-    with pytest.raises(ValueError, match="y_proba_val has 2 columns but there are 4 classes"):
-        pets.render(y_proba_val=pets.y_proba_val[:, 1])
 
 
 def test_one_class_is_all_that_is_predicted(read):
@@ -116,14 +100,6 @@ def test_known_priors(pets, read):
     assert page.data["verdict"] is None
     assert "500 target rows" in page.texts["main"] + page.html
     assert "ps.adapt_proba" in page.texts["next"]
-
-
-def test_numbers_as_class_names(read):
-    proba = np.array([[0.8, 0.2], [0.3, 0.7], [0.4, 0.6]])
-    estimate = ps.EM().fit(source_priors=[0.5, 0.5], classes=[10, 20]).estimate(proba)
-    page = read(render_report(estimate, y_proba_val=proba, y_val=[10, 20, 20]))
-    assert list(page.column("priors-table", "Class")) == ["10", "20"]
-    assert page.data["estimate"]["classes"] == [10, 20]
 
 
 @blank_figures

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from priorshift.monitor import MonitorHistory, PriorMonitor
-from priorshift.report._monitor import MAX_STEPS, render_monitor_report, write_monitor_report
+from priorshift.report._monitor import MAX_STEPS, render_monitor_report
 
 CREATED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HOSTILE = ["<script>alert(1)</script>", "</script><!--", "$5 & 'more'"]
@@ -83,33 +83,6 @@ def test_a_quiet_stream_has_no_alarm():
 def test_an_acknowledged_alarm_is_past():
     html = render_monitor_report(followed(["ant", "bee", "cow"], 14, acknowledged=12))
     assert "No alarm stands after 14 steps; 1 earlier one ended." in html
-
-
-def test_the_page_is_the_same_every_time(monitor, html, tmp_path):
-    given = {
-        "title": "Animals",
-        "command": "priorshift monitor --target days",
-        "warnings": ["look here"],
-        "created": CREATED,
-    }
-    path = write_monitor_report(tmp_path / "page.html", monitor.history, **given)
-    assert path.read_text(encoding="utf-8") == html
-
-
-def test_names_cannot_break_the_page(read):
-    html = render_monitor_report(followed(HOSTILE), title="<script>alert('t')</script>")
-    page = read(html)
-    assert len(page.find("script")) == 2
-    assert page.data["classes"] == HOSTILE
-    assert "alert(1)</script>" not in html.replace("\\u003c", "<").partition("<style>")[0]
-
-
-def test_it_loads_nothing_from_elsewhere(html, read):
-    page = read(html)
-    (policy,) = [m["content"] for m in page.find("meta") if "http-equiv" in m]
-    assert policy.startswith("default-src 'none'")
-    assert not page.find("img")
-    assert all(link["href"] == "data:," for link in page.find("link"))
 
 
 def test_long_streams_show_their_last_steps(read):

@@ -1,7 +1,6 @@
 """Figures as inline SVG."""
 
 import re
-import warnings
 from xml.etree import ElementTree
 
 import pytest
@@ -35,15 +34,6 @@ def test_it_is_an_image_with_a_name(svg):
     assert "width" not in root.attrib, "the page sets the size"
 
 
-def test_nothing_leaks_into_the_page(svg):
-    root = ElementTree.fromstring(svg)
-    tags = {element.tag for element in root.iter()}
-    assert not {"style", "metadata", "script"} & tags
-    assert not [e.tag for e in root.iter() if "style" in e.attrib]
-    assert "xmlns" not in svg
-    assert "font-family" not in svg, "text is in the page's font"
-
-
 def test_ids_begin_with_the_prefix_and_references_follow(svg):
     root = ElementTree.fromstring(svg)
     ids = {e.attrib["id"] for e in root.iter() if "id" in e.attrib}
@@ -75,15 +65,6 @@ def test_pictures_are_embedded(svg):
     assert image.attrib["href"].startswith("data:image/png;base64,")
 
 
-@pytest.mark.parametrize("text", ["$5 - $10", "<b>&\"'", "שלום", "🦔", r"\frac{1}{2}$_^"])
-def test_text_is_text(text):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        svg = drawn(text)
-    texts = [element.text for element in ElementTree.fromstring(svg).iter("text")]
-    assert text in texts
-
-
 @pytest.mark.parametrize(
     ("font", "attributes"),
     [
@@ -95,7 +76,3 @@ def test_text_is_text(text):
 def test_fonts_as_older_matplotlib_writes_them(font, attributes):
     style = f"font: {font}; text-anchor: middle"
     assert dict(_attributes("style", style, "x")) == {**attributes, "text-anchor": "middle"}
-
-
-def test_it_is_the_same_every_time(svg):
-    assert drawn() == svg

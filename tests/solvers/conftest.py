@@ -188,7 +188,11 @@ def quiet_blas():
 def zoo() -> SimpleNamespace:
     """Give access to the problems, by the names of their kinds."""
     return SimpleNamespace(
-        confusion=confusion, counts=draw_counts, hyperprior=hyperprior, seeded=seeded
+        confusion=confusion,
+        counts=draw_counts,
+        hyperprior=hyperprior,
+        seeded=seeded,
+        number=lambda kind, counts="model": KINDS.index(kind) + COUNTS.index(counts),
     )
 
 

@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 from priorshift.border import SparseBlock, SparseTable
 from priorshift.solvers import Mixture, _certified, maximise
-from priorshift.solvers._certified import leap
+from priorshift.solvers._certified import extrapolate, leap
 from priorshift.solvers._interior_point import MatrixFree, conjugate_gradients
 
 
@@ -110,3 +110,13 @@ def test_what_gradients_teach_is_met_exactly(rng):
     H.correct(v, 2.0)
     assert H.product(x) == pytest.approx(plain + 0.5 * (v @ x) * v)
     assert H.diagonal == pytest.approx(before + 0.5 * v**2)
+
+
+def test_steps_that_shrink_by_a_factor_are_extrapolated_to_their_end():
+    end, away = np.array([0.5, 0.3, 0.2]), np.array([0.1, -0.06, -0.04])
+    for factor in (0.5, 0.9, 0.99):
+        found = extrapolate(*(end + factor**k * away for k in range(3)))
+        np.testing.assert_allclose(found, end, rtol=1e-9)
+    np.testing.assert_array_equal(extrapolate(end, end, end), end)
+    gone = np.array([[0.5, 0.0], [0.5, 0.0]])
+    np.testing.assert_array_equal(extrapolate(gone, gone, gone), gone)

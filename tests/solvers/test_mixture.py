@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
+from scipy.sparse import csr_array
 
-from priorshift.border import threads
+from priorshift.border import SparseBlock, SparseTable, TensorTable, threads
 from priorshift.solvers import Mixture, Solution, maximise
-from priorshift.solvers._mixture import Mixtures, factorise
+from priorshift.solvers._mixture import Mixtures, factorise, inside
 
 
 def draw(rng, n=60, K=5):
@@ -197,3 +198,46 @@ def test_rows_next_to_impossible_warn_of_nothing(shared):
     _, slope = many.evaluate(np.array([[1e-200, 1.0]]))
     assert not np.isfinite(many.hessian(np.array([[1e-200, 1.0]]))).all()
     assert slope.shape == (1, 2)
+
+
+def hidden_problem(rng, kind):
+    """Return a problem with rows that are impossible at its scale, in a table, and the array's."""
+    A, scale, p = rng.dirichlet(np.ones(4), 80), np.array([2.0, 0.0, 1.0, 0.5]), np.full(4, 0.25)
+    A[::7] = [0.0, 1.0, 0.0, 0.0]
+    if kind == "sparse":
+        table = SparseTable(SparseBlock(csr_array(A)))
+    else:
+        pytest.importorskip("array_api_compat")
+        table = TensorTable(pytest.importorskip("array_api_strict").asarray(A))
+    return Mixture.of(table, scale=scale), Mixture.of(A, scale=scale), p
+
+
+@pytest.mark.parametrize("kind", ["sparse", "tensor"])
+def test_impossible_rows_of_a_table_count_for_nothing(kind, rng):
+    table, array, p = hidden_problem(rng, kind)
+    assert table.impossible == array.impossible == 12
+    assert table.total == array.total == 68
+    for one, other in zip(table.at(p), array.at(p), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    np.testing.assert_allclose(table.hessian(p), array.hessian(p), rtol=1e-12)
+    slope = array.at(p).slope
+    if kind == "sparse":
+        rows = table.hessian_rows(p, None, slope).toarray()
+        np.testing.assert_allclose(rows.T @ rows, array.hessian(p), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "tensor"])
+def test_a_sample_of_a_tables_rows_is_that_of_an_array(kind, rng):
+    table, array, p = hidden_problem(rng, kind)
+    slope = array.at(p).slope
+    whole = array.hessian(p)
+    sampled = table.hessian(p, 40, slope)
+    assert np.abs(sampled - whole).max() < 0.3 * whole.max()
+    assert not np.array_equal(sampled, whole)
+    np.testing.assert_allclose(table.hessian(p, 40), sampled)
+    np.testing.assert_array_equal(table.hessian(p, 80, slope), table.hessian(p))
+
+
+def test_a_start_on_the_boundary_is_moved_inside():
+    np.testing.assert_allclose(inside(np.array([1.0, 0.0])), np.array([1, 5e-4]) / 1.0005)
+    np.testing.assert_array_equal(inside(np.array([0.25, 0.75])), [0.25, 0.75])

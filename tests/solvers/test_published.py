@@ -1,5 +1,7 @@
 """The paper's optimisers, step by step against loops that spell its formulas out."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize
@@ -10,7 +12,13 @@ from priorshift.solvers import (
     gradient_ascent,
     maximise,
 )
-from priorshift.solvers._published import FLOOR, L2_THRESHOLD, LEARNING_RATES, N_STEPS
+from priorshift.solvers._published import (
+    FLOOR,
+    L2_THRESHOLD,
+    LEARNING_RATES,
+    N_STEPS,
+    released_lbfgs,
+)
 
 
 @pytest.fixture
@@ -154,3 +162,20 @@ def test_an_ascent_with_alpha_below_1_does_not_turn_round(n):
         constraints={"type": "eq", "fun": lambda p: p.sum() - 1},
     )
     assert objective(p) >= objective(ends.x / ends.x.sum()) - 1e-3
+
+
+@pytest.mark.parametrize("n_steps", [1, 5])
+def test_the_released_calibration_takes_as_many_steps_as_told(n_steps):
+    """Downhill on |theta - 1|^2, and gradients add up, as nothing sets them to zero."""
+    asked = []
+
+    def evaluate(theta):
+        asked.append(theta)
+        return np.float32(((theta - 1) ** 2).sum()), np.float32(2) * (theta - np.float32(1))
+
+    theta, taken = released_lbfgs(evaluate, np.zeros(2, np.float32), n_steps)
+    assert taken == n_steps == len(asked)
+    first = 1e-4 / 4  # the rate over the sum of the gradient, 2 and 2
+    points = [*asked, theta]
+    np.testing.assert_allclose(points[1], 2 * first, rtol=1e-5)
+    assert all((after > before).all() for before, after in pairwise(points))

@@ -111,8 +111,8 @@ class Adapter(FrozenArrays):
         if found.dtype.kind == "f" and not np.isfinite(found).all():
             raise ValueError(f"classes must be finite; got {some(found.tolist())}.")
         classes = _held(found.tolist())
-        costs: Any = self.costs
-        if costs is not None and not isinstance(costs, Mapping):  # for its own classes only
+        costs = check_costs(self.costs, classes, classes.size)
+        if costs is not None:  # decisions are its own classes
             costs = check_numbers(costs, ((classes.size, classes.size),), "costs")
         checked: dict[str, Any] = {
             "classes": classes,
@@ -120,7 +120,7 @@ class Adapter(FrozenArrays):
             "priors": _check_priors(self.priors, classes, "priors"),
             "calibration": _check_calibration(self.calibration, classes.size),
             "strength": check_fraction(self.strength, "strength"),
-            "costs": check_costs(costs, classes, classes.size),
+            "costs": costs,
             "provenance": _check_provenance(self.provenance, "provenance"),
         }
         for name, value in checked.items():
@@ -282,7 +282,7 @@ class Adapter(FrozenArrays):
             ) from None
         return cls.from_dict(content)
 
-    to_onnx, append_to_onnx = _exports.to_onnx, _exports.append_to_onnx
+    to_onnx = _exports.to_onnx
     to_torch, to_sql = _exports.to_torch, _exports.to_sql
 
     def __reduce__(self) -> tuple[Any, ...]:

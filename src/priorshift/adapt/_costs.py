@@ -25,11 +25,13 @@ from priorshift.border import (
     as_float,
     check_choice,
     check_classes,
+    check_numbers,
     check_proba,
     dense,
     map_reduce,
     some,
 )
+from priorshift.exceptions import argument
 from priorshift.text import brief
 
 REJECTED = -1
@@ -135,21 +137,12 @@ def check_costs(costs: Any, classes: Labels | None, n_classes: int) -> Vector | 
         return None
     if isinstance(costs, Mapping):
         return _from_pairs(costs, classes, n_classes)
-    matrix = as_array(costs, "costs")
-    if matrix.ndim != 2 or matrix.shape[0] != n_classes or matrix.dtype.kind not in "iufb":
-        raise ValueError(
-            f"costs must be a matrix with one row per true class ({n_classes}) and one column per "
-            f"decision; got shape {matrix.shape} and type {matrix.dtype}."
-        )
-    matrix = matrix.astype(np.float64)
-    bad = np.argwhere(~(np.abs(matrix) <= MOST_COST))
-    if bad.size:
-        row, column = bad[0].tolist()
-        raise ValueError(
-            f"costs must be finite, up to {MOST_COST:g}; got {matrix[row, column]} at "
-            f"({row}, {column}). Count them in a larger unit."
-        )
-    return matrix
+    n_decisions = (*as_array(costs, "costs").shape, 0, 0)[1]
+    meaning = "a row per true class and a column per decision"
+    matrix = check_numbers(costs, ((n_classes, n_decisions),), "costs", meaning)
+    if np.abs(matrix).max(initial=0.0) > MOST_COST:
+        raise ValueError(f"costs must be up to {MOST_COST:g}; count them in a larger unit.")
+    return matrix.copy()
 
 
 def _from_pairs(costs: Mapping[Any, Any], classes: Labels | None, n_classes: int) -> Vector:
@@ -165,8 +158,8 @@ def _from_pairs(costs: Mapping[Any, Any], classes: Labels | None, n_classes: int
         unknown = [name for name in pair if str(name) not in place]
         if unknown:
             raise ValueError(
-                f"costs name the class {some(unknown)}, but the classes are {some(names)}; pass "
-                "classes= if these are the names of columns."
+                f"costs name the class {some(unknown)}, but the classes are {some(names)}; use "
+                f"these names, or give others: {argument('class_columns', 'classes=')}."
             )
         matrix[place[str(pair[0])], place[str(pair[1])]] = _finite(cost, f"costs[{brief(pair)}]")
     return matrix

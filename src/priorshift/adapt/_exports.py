@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from priorshift._typing import Labels, Vector
+from priorshift._typing import Vector
 from priorshift.border import check_choice, some
 from priorshift.calibration import TINY, CalibrationMap
 from priorshift.files import atomic_file
@@ -42,9 +42,8 @@ def _maps(adapter: Adapter) -> list[tuple[CalibrationMap, float]]:
 # ONNX
 
 OPSET = 17
-"""Of the models that are written here; their operators exist since `LEAST_OPSET`."""
+"""Of the models that are written here."""
 
-LEAST_OPSET = 13
 IR_VERSION = 8
 """The format's version that goes with `OPSET`."""
 
@@ -53,17 +52,15 @@ NO_UNDERFLOW = 2.0**64
 
 
 class _Graph:
-    """Collects nodes and constants under names of their own, all numbers of one type."""
+    """Collects nodes and constants, all numbers of one type."""
 
-    def __init__(self, precision: Precision, prefix: str = "priorshift") -> None:
+    def __init__(self, precision: Precision) -> None:
         check_choice(precision, ("float64", "float32"), "precision")
         try:
             import onnx
         except ImportError:
             raise ImportError("ONNX models need onnx: pip install 'priorshift[onnx]'") from None
-        import onnx.version_converter
-
-        self.onnx, self.prefix = onnx, prefix
+        self.onnx = onnx
         self.dtype = np.dtype(precision)
         self.type = onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
         self.nodes: list[Any] = []
@@ -71,15 +68,14 @@ class _Graph:
 
     def add(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         """Add a node; return the name of its output."""
-        name = output or f"{self.prefix}_{len(self.nodes)}_{operator.lower()}"
-        node_name = f"{self.prefix}_node_{len(self.nodes)}"
+        name = output or f"priorshift_{len(self.nodes)}_{operator.lower()}"
         make = self.onnx.helper.make_node
-        self.nodes.append(make(operator, inputs, [name], name=node_name, **attributes))
+        self.nodes.append(make(operator, inputs, [name], name=f"{name}_node", **attributes))
         return name
 
     def constant(self, values: Any, dtype: Any = None) -> str:
         """Add a constant; return its name."""
-        name = f"{self.prefix}_constant_{len(self.constants)}"
+        name = f"priorshift_constant_{len(self.constants)}"
         array = np.asarray(values, dtype or self.dtype)
         if array.dtype.kind == "U":
             text = [str(value).encode() for value in array]
@@ -99,16 +95,8 @@ class _Graph:
         return self.add("ReduceSum", name, self.constant([1], np.int64), keepdims=1)
 
 
-def _add_adaptation(
-    graph: _Graph,
-    adapter: Adapter,
-    name: str,
-    from_logits: bool,
-    outputs: tuple[str, str | None],
-    proba_type: int,
-    labels: Labels,
-) -> None:
-    """Add the formula, from the tensor `name` to outputs for the probabilities and the label."""
+def _add_adaptation(graph: _Graph, adapter: Adapter, name: str, from_logits: bool) -> None:
+    """Add the formula, from the tensor `name` to the outputs "adapted" and "label"."""
     values, ratio = graph.cast(name, graph.type), adapter.ratio**adapter.strength
     maps = _maps(adapter)
     if maps:
@@ -139,13 +127,13 @@ def _add_adaptation(
             "Mul", values, graph.add("Where", lost, same, graph.constant(ratio[None]))
         )
         adapted = graph.add("Div", scaled, graph.sum(scaled))
-    graph.cast(adapted, proba_type, outputs[0])
-    if outputs[1] is not None:
-        best = ("ArgMax", adapted)
-        if adapter.costs is not None:
-            best = ("ArgMin", graph.add("MatMul", adapted, graph.constant(adapter.costs)))
-        index = graph.add(*best, axis=1, keepdims=0)
-        graph.add("Gather", graph.constant(labels, labels.dtype), index, output=outputs[1])
+    graph.cast(adapted, graph.onnx.TensorProto.FLOAT, "adapted")
+    best = ("ArgMax", adapted)
+    if adapter.costs is not None:
+        best = ("ArgMin", graph.add("MatMul", adapted, graph.constant(adapter.costs)))
+    index = graph.add(*best, axis=1, keepdims=0)
+    classes = graph.constant(adapter.classes, adapter.classes.dtype)
+    graph.add("Gather", classes, index, output="label")
 
 
 def to_onnx(
@@ -181,7 +169,7 @@ def to_onnx(
     float32, label_type = onnx.TensorProto.FLOAT, onnx.TensorProto.STRING
     if classes.dtype.kind != "U":
         label_type = onnx.helper.np_dtype_to_tensor_dtype(classes.dtype)
-    _add_adaptation(graph, self, name, from_logits, ("adapted", "label"), float32, classes)
+    _add_adaptation(graph, self, name, from_logits)
     info = onnx.helper.make_tensor_value_info
     shape = ["n_samples", classes.size]
     made = onnx.helper.make_graph(
@@ -197,168 +185,7 @@ def to_onnx(
         ir_version=IR_VERSION,
         producer_name="priorshift",
     )
-    return _finished(onnx, model, self, path)
-
-
-def append_to_onnx(
-    self: Adapter,
-    model: Any,
-    path: str | PathLike[str] | None = None,
-    *,
-    output: str | None = None,
-    from_logits: bool = False,
-    precision: Precision = "float64",
-) -> Any:
-    """Append the adapter to the graph of an ONNX classifier (extra `onnx`).
-
-    Inputs and outputs keep their names and types, so you can serve the model as before. If the
-    model also outputs a label, as with skl2onnx, it becomes the class that `decide` returns.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto, str or path-like
-        A classifier of opset 13 or newer, or its file.
-    path : str or path-like, optional
-        The file to write, or to replace as a whole.
-    output : str, optional
-        Name of the output with the probabilities; by default the only matrix of floats.
-    from_logits : bool, default=False
-        Whether that output contains logits; they become probabilities.
-    precision : {"float64", "float32"}, default="float64"
-        As in `to_onnx`.
-
-    Returns
-    -------
-    onnx.ModelProto
-    """
-    graph = _Graph(precision)
-    onnx = graph.onnx
-    model = onnx.load(model) if isinstance(model, str | PathLike) else model
-    whole = _of_known_opset(onnx, model)
-    nodes = list(whole.graph.node)
-    names = {name for node in nodes for name in (node.name, *node.input, *node.output)}
-    while any(name.startswith(graph.prefix) for name in names):  # a model may be adapted twice
-        graph.prefix += "_"
-    tensor, kind, width = _probability_output(onnx, whole.graph, output)
-    _require_classes(self, whole.graph, width)
-    before, label, labels = f"{graph.prefix}_before", None, self.classes
-    _rename(whole.graph, tensor, before)
-    types = (onnx.TensorProto.INT64, onnx.TensorProto.STRING)
-    found = [info for info in whole.graph.output if info.type.tensor_type.elem_type in types]
-    if len(found) == 1:
-        label, labels = found[0].name, _labels_as(onnx, self.classes, found[0])
-        _rename(whole.graph, label, f"{graph.prefix}_label_before")
-    _add_adaptation(graph, self, before, from_logits, (tensor, label), kind, labels)
-    zipped = [node for node in nodes if node.op_type == "ZipMap" and node.input[0] == before]
-    for node in zipped:  # it names the probabilities, and must name the adapted ones
-        node.input[0] = tensor
-    others = [node for node in nodes if node not in zipped]
-    del whole.graph.node[:]
-    whole.graph.node.extend([*others, *graph.nodes, *zipped])
-    whole.graph.initializer.extend(graph.constants)
-    return _finished(onnx, whole, self, path)
-
-
-def _probability_output(onnx: Any, graph: Any, output: str | None) -> tuple[str, int, int]:
-    """Find the probabilities of a classifier: the output asked for, else the only matrix.
-
-    Returns their tensor, its type, and its width, 0 if that is not known.
-    """
-    zipmaps = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "ZipMap"}
-    floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
-    known = {info.name: info for info in (*graph.value_info, *graph.output)}
-    found = {}
-    for info in graph.output:
-        tensor = zipmaps.get(info.name, info.name)
-        kind = known[tensor].type.tensor_type if tensor in known else None
-        if info.name in zipmaps and kind is None:
-            found[info.name] = (tensor, floats[0], 0)
-        elif kind is not None and kind.elem_type in floats and len(kind.shape.dim) == 2:
-            found[info.name] = (tensor, kind.elem_type, kind.shape.dim[1].dim_value)
-    chosen = [given for name, given in found.items() if output in (None, name)]
-    if len(chosen) != 1:
-        raise ValueError(
-            f"the model must have one output of probabilities, or output= must name it; its "
-            f"outputs are {some(info.name for info in graph.output)}, and "
-            f"{some(found) or 'none'} of them may be probabilities."
-        )
-    return chosen[0]
-
-
-def _of_known_opset(onnx: Any, model: Any) -> Any:
-    """Return a copy of a model that has the operators that adapting needs."""
-    versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
-    if versions and min(versions) < LEAST_OPSET:
-        try:
-            return onnx.version_converter.convert_version(model, LEAST_OPSET)
-        except Exception as error:
-            raise ValueError(
-                f"the model has opset {min(versions)}, adapting needs {LEAST_OPSET} or newer, and "
-                f"converting failed ({error}); export the model with a newer target_opset."
-            ) from None
-    copied = onnx.ModelProto()
-    copied.CopyFrom(model)
-    if not versions:
-        copied.opset_import.append(onnx.helper.make_opsetid("", OPSET))
-    return copied
-
-
-def _require_classes(adapter: Adapter, graph: Any, width: int) -> None:
-    """Refuse an adapter of other classes, or in another order, as far as the model tells."""
-    ours = adapter.classes.tolist()
-    names = [str(int(name) if isinstance(name, bool) else name) for name in ours]
-    if width not in (0, len(ours)):
-        raise ValueError(
-            f"the model has {width} columns of probabilities and the adapter {len(ours)} "
-            "classes; use the adapter of this model."
-        )
-    for node in graph.node:
-        for attribute in node.attribute:
-            if not attribute.name.startswith("classlabels"):
-                continue
-            theirs = [name.decode() for name in attribute.strings] or list(attribute.ints)
-            if theirs and list(map(str, theirs)) != names:
-                raise ValueError(
-                    f"the classes of the model ({some(theirs)}) are not those of the adapter "
-                    f"({some(ours)}), in this order; use the adapter of this model."
-                )
-
-
-def _labels_as(onnx: Any, classes: Labels, label: Any) -> Labels:
-    """Return the classes in the type of the model's label."""
-    if label.type.tensor_type.elem_type == onnx.TensorProto.STRING:
-        return classes.astype(str)
-    try:  # the command line knows classes as text
-        whole = classes.astype(np.int64)
-    except ValueError:
-        whole = None
-    if whole is None or classes.dtype.kind == "f":
-        raise ValueError(
-            f"the model's {label.name!r} is an integer, but the classes of the adapter are "
-            f"{some(classes.tolist(), 3)}; fit with the labels that the model was trained on."
-        )
-    return whole
-
-
-def _rename(graph: Any, old: str, new: str) -> None:
-    """Rename a tensor wherever nodes make or use it; outputs of the graph keep their names."""
-    for node in graph.node:
-        for names in (node.input, node.output):
-            for at, name in enumerate(names):
-                if name == old:
-                    names[at] = new
-    for info in graph.value_info:
-        if info.name == old:
-            info.name = new
-
-
-def _finished(onnx: Any, model: Any, adapter: Adapter, path: str | PathLike[str] | None) -> Any:
-    """Note where the model is from, check it, and write it as a whole."""
-    provenance = json.dumps(adapter.to_dict()["provenance"])
-    onnx.helper.set_model_props(
-        model,
-        {each.key: each.value for each in model.metadata_props} | {"priorshift": provenance},
-    )
+    onnx.helper.set_model_props(model, {"priorshift": json.dumps(self.to_dict()["provenance"])})
     onnx.checker.check_model(model)
     if path is not None:
         with atomic_file(path) as stream:

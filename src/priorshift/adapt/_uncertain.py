@@ -20,6 +20,7 @@ from scipy.special import ndtri
 from priorshift._typing import Floats, Labels, Vector, are_numbers
 from priorshift.adapt._adapt import RandomState, classes_named, prior_ratio, reweight
 from priorshift.border import (
+    MOST_DRAWS,
     as_array,
     as_generator,
     check_count,
@@ -141,7 +142,8 @@ def adapt_proba_interval(
             "pass either interval= or draws=, the bounds or the draws of the target priors."
         )
     tail = (1 - check_level(confidence_level, "confidence_level")) / 2
-    power, n_draws = check_fraction(strength, "strength"), check_count(n_draws, "n_draws", 100)
+    power = check_fraction(strength, "strength")
+    n_draws = check_count(n_draws, "n_draws", 100, MOST_DRAWS)
     predictions = check_proba(y_proba, classes=classes_named(classes, target_priors, source_priors))
     names = settle_classes(predictions, classes=classes)
     values = in_class_order(predictions, names)

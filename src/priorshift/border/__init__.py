@@ -7,6 +7,7 @@ once: see `Predictions`. Their type follows one rule: see `float_type`.
 
 from priorshift.border.adapted import mark_adapted, warn_if_adapted
 from priorshift.border.check import (
+    MOST_DRAWS,
     SUM_TOLERANCE,
     Predictions,
     as_array,
@@ -28,6 +29,7 @@ from priorshift.border.check import (
     check_resamples,
     check_rounded,
     check_sample_weight,
+    check_square,
     check_table,
     column_of,
     divided_by_sums,
@@ -38,6 +40,7 @@ from priorshift.border.check import (
 from priorshift.border.classes import (
     NO_PRIOR,
     as_decisions,
+    by_case,
     check_classes,
     check_indices,
     check_priors,

@@ -30,7 +30,7 @@ from priorshift.border.rows import (
     take_rows,
 )
 from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
-from priorshift.border.tensors import TensorTable, has_array_api, is_tensor, to_numpy
+from priorshift.border.tensors import TensorTable, is_tensor, to_numpy
 from priorshift.exceptions import argument, missing
 from priorshift.text import brief, some
 
@@ -43,6 +43,9 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Sums of weights that can be squared without overflow or underflow."""
 
 MOST_COUNT = 2**63 - 1
+
+MOST_DRAWS = 10**6
+"""Random draws of an interval or a test: more of them take hours and tell no more."""
 
 ONE_HOT_NUMBERS = 2**24
 """Rows times classes up to which decisions are spread out in memory where rows are needed."""
@@ -266,20 +269,9 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vect
     if sample_weight is None:
         return None
     values = read_numbers(sample_weight, "sample_weight").values
-    if values.shape != (n_samples,):
-        raise ValueError(
-            f"sample_weight has shape {values.shape} but there are {n_samples} rows; give one "
-            "weight per row."
-        )
-    bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
-    if bad.size:
-        raise ValueError(
-            f"sample_weight must be finite and at least 0; got {values[bad[0]]} at position "
-            f"{bad[0]}."
-        )
-    if not values.any():
+    weights = check_numbers(values, ((n_samples,),), "sample_weight", "a weight per row", least=0)
+    if not weights.any():
         raise ValueError("sample_weight is zero everywhere; leave out rows, but not all of them.")
-    weights: Vector = values.astype(np.float64, copy=False)
     with np.errstate(over="ignore"):
         total = weights.sum()
     if not LEAST_WEIGHT <= total <= MOST_WEIGHT:
@@ -298,11 +290,17 @@ def check_fraction(value: float, name: str) -> float:
 
 
 def check_numbers(
-    values: Any, shapes: tuple[tuple[int, ...], ...], name: str, *, least: float = -np.inf
+    values: Any,
+    shapes: tuple[tuple[int, ...], ...],
+    name: str,
+    meaning: str = "",
+    *,
+    least: float = -np.inf,
 ) -> Vector:
-    """Check numbers that describe a formula: finite, of one of these shapes, not rescaled.
+    """Check numbers: finite, of one of these shapes, not rescaled.
 
-    Booleans and strings are refused, also within lists, as JSON schemas refuse them.
+    Booleans and strings are refused, also within lists, as JSON schemas refuse them. `meaning`
+    tells in an error what the numbers are.
 
     Examples
     --------
@@ -310,13 +308,13 @@ def check_numbers(
     array([1. , 0.5])
     """
     array = as_array(values, name)
-    wanted = " or ".join(" x ".join(map(str, shape)) or "one number" for shape in shapes)
     if array.dtype.kind not in "fiu" or array.shape not in shapes or _has_bool(values):
+        wanted = " or ".join(" x ".join(map(str, shape)) or "one number" for shape in shapes)
         raise ValueError(
-            f"{name} must hold numbers ({wanted}); got an array of shape {array.shape} and type "
-            f"{array.dtype}."
+            f"{name} must hold numbers ({wanted}{meaning and f': {meaning}'}); got an array of "
+            f"shape {array.shape} and type {array.dtype}."
         )
-    array = array.astype(np.float64)
+    array = array.astype(np.float64, copy=False)
     good = np.isfinite(array) & (array >= least)
     if not good.all():
         at = tuple(np.argwhere(~good)[0].tolist())
@@ -363,12 +361,12 @@ def as_float(number: Any) -> float:
         return np.inf if number > 0 else -np.inf
 
 
-def check_count(value: int, name: str, least: int = 1) -> int:
-    """Check a whole number of at least `least`."""
+def check_count(value: int, name: str, least: int = 1, most: int = MOST_COUNT) -> int:
+    """Check a whole number of at least `least`, and at most `most`."""
     if not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}; got {brief(value)}.")
-    if value > MOST_COUNT:
-        raise ValueError(f"{name} must be at most {MOST_COUNT}; got {brief(value)}.")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most}; got {brief(value)}.")
     return int(value)
 
 
@@ -393,41 +391,19 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 def check_resamples(n_resamples: int, alpha: float) -> int:
     """Check that there are enough draws for a p-value as small as the level."""
-    return check_count(
-        n_resamples, argument("n_resamples"), least=int(np.ceil(1 / alpha - 1e-9)) - 1
-    )
+    least = int(np.ceil(1 / alpha - 1e-9)) - 1
+    return check_count(n_resamples, argument("n_resamples"), least, max(least, MOST_DRAWS))
 
 
 def check_counts(counts: Any) -> Vector:
     """Check counts of decisions: one number per class, finite and at least 0."""
     values = as_array(counts, "counts")
-    if values.ndim != 1 or values.dtype.kind not in NUMBERS:
-        raise ValueError(
-            "counts must be one number per class; got an array of shape "
-            f"{values.shape} and type {values.dtype}."
-        )
-    if not (np.isfinite(values) & (values >= 0)).all():
-        raise ValueError(f"counts must be finite and at least 0; got {values}.")
-    return values
+    return check_numbers(values, ((values.size,),), "counts", "one per class", least=0)
 
 
 def check_table(matrix: Any) -> Vector:
     """Check counts of decisions by true class: a square matrix, finite and at least 0."""
-    values = as_array(from_frame(matrix, "matrix")[0], "matrix")
-    square = values.ndim == 2 and values.shape[0] == values.shape[1] and values.shape[0] >= 2
-    if not square or values.dtype.kind not in NUMBERS:
-        raise ValueError(
-            "matrix must be square, one row per decision and one column per true class; got shape "
-            f"{values.shape} and type {values.dtype}."
-        )
-    bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
-    if bad.size:
-        row, column = bad[0]
-        raise ValueError(
-            f"matrix must hold counts, finite and at least 0; got {values[row, column]} at row "
-            f"{row}, column {column}."
-        )
-    table: Vector = values.astype(np.float64)
+    table = check_square(from_frame(matrix, "matrix")[0], "matrix")
     if table.max() <= 1:
         raise ValueError(
             "matrix looks like rates, not counts: its largest entry is "
@@ -437,17 +413,19 @@ def check_table(matrix: Any) -> Vector:
     return table
 
 
+def check_square(matrix: Any, name: str) -> Vector:
+    """Check numbers of decisions by true class, or their shares: finite and at least 0."""
+    K = max(2, *as_array(matrix, name).shape[:1])
+    meaning = "a row per decision and a column per true class"
+    return check_numbers(matrix, ((K, K),), name, meaning, least=0)
+
+
 def check_alpha(alpha: Any, n_classes: int) -> Vector:
     """Check the parameters of a Dirichlet hyper-prior: one number, or one per class, above 0."""
-    values = as_array(alpha, "alpha")
-    if values.dtype.kind not in NUMBERS or values.shape not in ((), (n_classes,)):
-        raise ValueError(
-            f"alpha must be one number or {n_classes}, one per class; got shape {values.shape} and "
-            f"type {values.dtype}."
-        )
-    if not (np.isfinite(values) & (values > 0)).all():
+    values = check_numbers(alpha, ((), (n_classes,)), "alpha", "one for all, or one per class")
+    if not (values > 0).all():
         raise ValueError(f"alpha must be finite and above 0; got {brief(alpha)}.")
-    return np.broadcast_to(values.astype(np.float64), (n_classes,))
+    return np.broadcast_to(values, (n_classes,))
 
 
 def check_choice(value: Any, choices: tuple[Any, ...], name: str) -> None:
@@ -576,8 +554,8 @@ def check_proba(
     """Check a matrix of probabilities, or the 1-D probability of a positive class, once.
 
     With `tables`, predictions that are read in blocks pass as well: files, sparse matrices, Dask
-    arrays. With `tensors`, arrays of other libraries stay on their device; otherwise, and where the
-    extra `array-api` is missing and a table would do, they become NumPy arrays. Of a frame, the
+    arrays. With `tensors`, arrays of other libraries stay on their device; otherwise they become
+    NumPy arrays. Of a frame, the
     columns of `classes` are read, or those that `labels` suggest: by name, or by a common prefix or
     suffix.
     """
@@ -589,7 +567,7 @@ def check_proba(
         y_proba = y_proba.values
     values, names, frame = y_proba, None, None
     if not _is_plain(y_proba):
-        if tensors and is_tensor(y_proba) and (not tables or has_array_api()):
+        if tensors and is_tensor(y_proba):
             return _check_tensor(y_proba, name)
         table = _read_table(y_proba, name) if tables else None
         if table is None:

@@ -99,6 +99,7 @@ def settle_classes(
             "classes=[negative, positive]."
         )
     if found.size == n_columns:
+        warn_of_case(found)
         return found
     if found.dtype.kind in "iub" and found.size and found[0] >= 0 and found[-1] < n_columns:
         return np.arange(n_columns)
@@ -106,6 +107,33 @@ def settle_classes(
         f"y has {found.size} distinct labels but y_proba has {n_columns} columns, so the columns "
         "cannot be named; pass classes= in the order of the columns."
     )
+
+
+def by_case(names: Labels) -> str:
+    """Say which names differ only by case, or by blanks around them; single letters may.
+
+    Examples
+    --------
+    >>> by_case(np.array(["PASS", "fail", "pass"]))
+    "labels differ only by case: 'PASS', 'pass'; spell them alike if they are one class."
+    """
+    if names.dtype.kind != "U":
+        return ""
+    folded = np.char.strip(np.char.lower(names))
+    unique, times = np.unique(folded, return_counts=True)
+    alike = names[np.isin(folded, unique[(times > 1) & (np.char.str_len(unique) > 1)])]
+    if not alike.size:
+        return ""
+    return (
+        f"labels differ only by case: {some(alike.tolist())}; spell them alike if they are one "
+        "class."
+    )
+
+
+def warn_of_case(names: Labels) -> None:
+    """Warn of classes whose names differ only by case."""
+    if said := by_case(names):
+        warn_user(said, PriorShiftWarning)
 
 
 def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
@@ -171,6 +199,7 @@ def read_decisions(
                 f"{some(both[1][:3].tolist())}); use the same names in both."
             )
         names = np.unique(np.concatenate(both))
+        warn_of_case(names)
     else:
         names = classes_of_labels(decided, classes)
     if names.size < 2:
@@ -288,10 +317,12 @@ def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:
     indices = order[nearest]
     unknown = np.flatnonzero(classes[indices] != labels)
     if unknown.size:
+        hint = by_case(np.union1d(classes, labels))
         raise ValueError(
             f"{name} has a label outside classes: {brief(labels[unknown[0]].item())} at position "
             f"{unknown[0]} ({unknown.size} such labels); classes are {some(classes.tolist())}. "
-            "Pass classes= with every label, in the order of the columns."
+            f"{hint and f'These {hint} '}Pass classes= with every label, in the order of the "
+            "columns."
         )
     return indices.astype(np.intp, copy=False)
 

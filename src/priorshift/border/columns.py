@@ -404,10 +404,10 @@ def _two_classes(
     if positive is None:
         what = tables[0].where if column is None else f"{column!r} in {tables[0].where}"
         likely = [name for name in names if name.lower() in POSITIVE_NAMES]
+        hint = f"{argument('positive_class')} {' or '.join(likely or names or ['1'])}"
         raise ValueError(
             f"{what} is one column of predictions, and nothing says of which class; give one "
-            f"column per class, or say whose probability it is: {argument('positive_class')} "
-            f"{(likely or list(names) or ['1'])[-1]}."
+            f"column per class, or say whose probability it is: {hint}."
         )
     others = [name for name in names if name != positive]
     if len(others) > 1:

@@ -107,11 +107,17 @@ def join_labels(frame: Any, labels: Any, on: str | None = None) -> Any:
 
 
 def read_joined(
-    rows: Columns, labels: Columns, on: str | None = None, label: str | None = None
+    rows: Columns,
+    labels: Columns,
+    on: str | None = None,
+    label: str | None = None,
+    *,
+    partial: bool = False,
 ) -> tuple[str, Labels]:
     """Return the name of the labels, and the labels in the order of other rows: see `join_labels`.
 
-    `label` is the name of the labels if it is known.
+    `label` is the name of the labels if it is known. If the join may be `partial`, a row without a
+    partner has no label, an empty text.
     """
     if on is not None:
         for table in (rows, labels):
@@ -149,12 +155,19 @@ def read_joined(
         labels.read(key),
         f"{brief(key)} in {rows.where}",
         f"{brief(key)} in {labels.where}",
+        partial=partial,
     )
+    if (at < 0).any():
+        return label, np.append(found.astype(object), "")[at]
     return label, found[at]
 
 
-def match_rows(keys: Any, others: Any, where: str, elsewhere: str) -> Indices:
+def match_rows(
+    keys: Any, others: Any, where: str, elsewhere: str, *, partial: bool = False
+) -> Indices:
     """Find each key among others: which must be the same ones, each once.
+
+    If the match may be `partial`, those without a partner are told, and found at -1.
 
     Examples
     --------
@@ -175,12 +188,14 @@ def match_rows(keys: Any, others: Any, where: str, elsewhere: str) -> Indices:
             for each, name in ((lost, where), (spare, elsewhere))
             if each.size
         ]
-        raise ValueError(
-            f"the keys differ: {'; '.join(sides)}. Give every row its label: correct the keys, or "
-            "drop the rows that have no partner."
-        )
+        said = f"the keys differ: {'; '.join(sides)}."
+        if not partial or lost.size == wanted.size:
+            drop = argument("drop_missing", "drop the rows that have no partner")
+            raise ValueError(f"{said} Give every row its label: correct the keys, or {drop}.")
+        warn_user(f"{said} Rows without a partner are left out.", PriorShiftWarning)
     order = np.argsort(present)
-    return order[np.searchsorted(present, wanted, sorter=order)]
+    at = order[np.searchsorted(present, wanted, sorter=order).clip(max=present.size - 1)]
+    return np.where(present[at] == wanted, at, -1)
 
 
 def _columns(frame: Any, where: str) -> Columns:

@@ -167,6 +167,12 @@ def n_threads() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
+class _Own(local):
+    """How many of the users belong to this thread."""
+
+    users = 0
+
+
 class _BlasLimit:
     """Counts who needs single-threaded BLAS, so that nested and concurrent users restore it once.
 
@@ -175,22 +181,22 @@ class _BlasLimit:
     """
 
     def __init__(self) -> None:
-        self.lock, self.users, self.own = RLock(), 0, local()
+        self.lock, self.users, self.own = RLock(), 0, _Own()
         self.limited: list[tuple[Any, int]] = []
 
     def enter(self) -> None:
         with self.lock:
-            self.users += 1
-            self.own.users = self._own_users() + 1
+            self.users, self.own.users = self.users + 1, self.own.users + 1
             if self.users == 1:
-                self._limit()
+                # one that runs on one thread anyway is skipped: for few rows even this costs time
+                self.limited = [(blas, n) for blas in _all_blas() if (n := blas.num_threads) != 1]
+                self._set_threads(1)
 
     def leave(self) -> None:
         with self.lock:
-            self.users -= 1
-            self.own.users = self._own_users() - 1
+            self.users, self.own.users = self.users - 1, self.own.users - 1
             if self.users == 0:
-                self._restore()
+                self._set_threads()
 
     def before_fork(self) -> None:
         """Wait until no other thread is changing limits."""
@@ -203,27 +209,21 @@ class _BlasLimit:
     def after_fork_in_child(self) -> None:
         """Forget the users that the child does not have."""
         self.lock = RLock()
-        others, self.users = self.users - self._own_users(), self._own_users()
+        others, self.users = self.users - self.own.users, self.own.users
         if others and not self.users:
-            self._restore()
+            self._set_threads()
 
-    def _own_users(self) -> int:
-        """Return how many of the users belong to this thread."""
-        return getattr(self.own, "users", 0)
+    def _set_threads(self, n_threads: int | None = None) -> None:
+        """Set the threads of what is limited, or those that it had.
 
-    def _limit(self) -> None:
-        """Skip a BLAS that runs on one thread anyway: for few rows even this costs time."""
-        self.limited = [(blas, n) for blas in _all_blas() if (n := blas.num_threads) != 1]
-        for blas, _ in self.limited:
-            blas.set_num_threads(1)
+        Since version 3.8 threadpoolctl lets no other thread change OpenBLAS until a `with` ends:
+        the one at the end changes nothing, and lets any thread restore the limits.
+        """
+        for blas, before in self.limited:
+            blas.set_num_threads(n_threads or before)
         if self.limited:
-            _hand_back_control()
-
-    def _restore(self) -> None:
-        for blas, n in self.limited:
-            blas.set_num_threads(n)
-        if self.limited:
-            _hand_back_control()
+            with _controller().limit():
+                pass
 
 
 _BLAS_LIMIT = _BlasLimit()
@@ -244,12 +244,3 @@ def _controller() -> Any:
 @cache
 def _all_blas() -> list[Any]:
     return [library for library in _controller().lib_controllers if library.user_api == "blas"]
-
-
-def _hand_back_control() -> None:
-    """Allow any thread to restore the limits, not only the one that set them.
-
-    Since version 3.8 threadpoolctl lets no other thread change OpenBLAS until a `with` ends.
-    """
-    with _controller().limit():  # changes nothing
-        pass

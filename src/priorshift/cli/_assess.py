@@ -11,6 +11,7 @@ from priorshift.cli._console import busy, note, say
 from priorshift.cli._data import Data, open_data
 from priorshift.cli._documents import (
     check_suffix,
+    csv_like,
     document,
     hand_out,
     priors_as_csv,
@@ -20,7 +21,6 @@ from priorshift.cli._documents import (
 )
 from priorshift.cli._errors import command
 from priorshift.files import write_text
-from priorshift.text import csv_table
 from priorshift.words import TO_REPORT
 
 
@@ -89,7 +89,7 @@ def assess(
         say(found.sentence)
         for reason in (*found.reasons, *threshold_in_words(shift, found.costs)):
             say(f"- {reason}")
-        show_priors(found.shares_to_report, TO_REPORT)
+        show_priors(found.shares_to_report, found.n_target, TO_REPORT)
 
     hand_out(text, output, as_json, show)
     tell_doubts(found)
@@ -105,7 +105,8 @@ def _write_rows(data: Data, found: Assessment, n: int, path: Path) -> None:
         if name != "label" and cells is not None and cells.shape == (data.rows.shape[0],):
             columns[name] = cells[rows].tolist()
     columns["label"] = [""] * rows.size
-    write_text(path, csv_table(list(columns), zip(*columns.values(), strict=True)))
+    rows_of = zip(*columns.values(), strict=True)
+    write_text(path, csv_like(data.target, list(columns), rows_of))
     note(
         f"Wrote {rows.size} rows to label to {path}. Fill in the column label, and run the same "
         f"command with --target-labels {path}."

@@ -11,12 +11,11 @@ from priorshift._version import __version__
 from priorshift.adapt import binary_cut
 from priorshift.assessment import Assessment
 from priorshift.cli._console import emit, note, say, show_table
-from priorshift.cli._options import is_file
 from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import columns_of, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.files import PredictionFile, write_text
+from priorshift.files import PredictionFile, is_device, write_text
 from priorshift.text import csv_table
 from priorshift.words import fact
 from priorshift.words import say as say_fact
@@ -50,7 +49,7 @@ def document(command: str, verdict: str | None, **contents: Any) -> str:
 def check_suffix(output: Path | None, as_json: bool) -> None:
     """Refuse a file that is neither JSON nor CSV, before any work is done."""
     suffixes = (".json",) if as_json else (".json", ".csv")
-    if output is None or str(output) == "-" or not is_file(output):
+    if output is None or str(output) == "-" or is_device(output):
         return
     if output.suffix.lower() not in suffixes:
         raise click.BadParameter(
@@ -85,8 +84,9 @@ def csv_like(
     file: PredictionFile | None, header: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> str:
     """Return rows as CSV, with the separator and the decimals of a file that is CSV as well."""
-    comma = getattr(file, "decimal_comma", False)
-    delimiter = getattr(file, "delimiter", ",")
+    stored = None if file is None else file.stored
+    comma = getattr(stored, "decimal_comma", False)
+    delimiter = getattr(stored, "delimiter", ",")
 
     def cell(value: Any) -> Any:
         if not isinstance(value, float):
@@ -122,16 +122,22 @@ def threshold_in_words(shift: PriorEstimate, costs: Any = None) -> list[str]:
     return [say_fact(fact("threshold", label=shift.classes[1], cut=cut, raw=raw))]
 
 
-def show_priors(shift: PriorEstimate, title: str = "") -> None:
-    """Print the priors before and after, the largest movers first where there are many."""
+def show_priors(shift: PriorEstimate, n_rows: int | None, title: str = "") -> None:
+    """Print the priors before and after, the largest movers first where there are many.
+
+    `n_rows` are all of the target's: an estimate may rest on a sample of them.
+    """
     title, K = title or f"Priors by {shift.method}", shift.classes.size
     if K > SHOWN_CLASSES:
         title += f": the {SHOWN_CLASSES} of {K} classes that moved most"
     show_table(title, *priors_table(shift, SHOWN_CLASSES))
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
+    of, drawn = "", ""
+    if n_rows is not None and shift.n_target < n_rows:
+        of, drawn = f"of {n_rows:,} ", ", drawn at random"
     note(
-        f"{STATUS_IN_WORDS[shift.status]}{gap}; {shift.n_target:,} target rows; source priors: "
-        f"{shift.source_priors_from}."
+        f"{STATUS_IN_WORDS[shift.status]}{gap}; {shift.n_target:,} {of}target rows{drawn}; source "
+        f"priors: {shift.source_priors_from}."
     )
     if shift.interval is not None:
         note(f"{shift.interval_in_words()}.")
@@ -145,6 +151,6 @@ def show_comparison(comparison: Comparison, title: str) -> None:
     """Print one line per method, what the columns mean, and a conclusion."""
     header, rows = comparison.table()
     show_table(title, header, rows)
-    for name, meaning in comparison.columns.items():
+    for name, meaning in comparison.meanings.items():
         note(f"{name}: {meaning}.")
     say(comparison.conclusion)

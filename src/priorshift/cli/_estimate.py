@@ -61,7 +61,7 @@ def estimate(
 
     def show() -> None:
         show_verdict(found)
-        show_priors(shift)
+        show_priors(shift, data.n_target)
 
     hand_out(text, output, as_json, show)
     tell_doubts(found)

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from priorshift.adapt import GOALS, GoalName
 from priorshift.cli._errors import SHIFTED
 from priorshift.estimators import PriorEstimator, available_estimators, traits_of
-from priorshift.files import suffix_of
+from priorshift.files import is_device, suffix_of
 from priorshift.intervals import INTERVAL_METHODS
 from priorshift.text import safe_csv
 
@@ -42,20 +42,15 @@ class OutputPath(click.Path):
             return path
         if not path.parent.is_dir():
             self.fail(f"there is no folder {path.parent}.", param, ctx)
-        if self.suffixes and is_file(path) and path.suffix.lower() not in self.suffixes:
+        if self.suffixes and not is_device(path) and path.suffix.lower() not in self.suffixes:
             self.fail(f"{path} must end with {' or '.join(self.suffixes)}.", param, ctx)
         return path
-
-
-def is_file(path: Path) -> bool:
-    """Tell whether a path is, or will be, a file: a pipe or a device may have any name."""
-    return not path.exists() or path.is_file()
 
 
 def check_copy(request: "Request", output: Path, option: str, *, overwrite: bool) -> None:
     """Refuse a copy of the target in another format, or in the place of a file that is read."""
     suffix = target_suffix(request.target)
-    if is_file(output) and suffix_of(output) != suffix:
+    if not is_device(output) and suffix_of(output) != suffix:
         raise click.BadParameter(
             f"{output} must end with {suffix}, as the target does.", param_hint=f"'{option}'"
         )

@@ -137,8 +137,6 @@ class PriorEstimator(BaseEstimator):
 
     _keeps_rows: bool = False
     """Whether `fit` keeps validation row by row."""
-    _takes_tensors: ClassVar[bool] = False
-    """Whether a target that is a tensor stays on its device; otherwise it becomes an array."""
     _batch: Batch | None = None
     """How the class finds the priors of many groups at once: see `batch`."""
     _evidence: Evidence
@@ -846,4 +844,9 @@ class PriorEstimator(BaseEstimator):
 
 def _marked(found: PriorEstimate, named: bool) -> PriorEstimate:
     """Return the estimate with its mark of named columns; itself, uncopied, where that is right."""
+    if not isinstance(found, PriorEstimate):
+        raise ValueError(
+            "the method's _estimate must return an estimate, such as self._result(priors, "
+            f"Solution(priors, 'direct'), n); got {type(found).__name__}."
+        )
     return found if found.named == named else replace(found, named=named)

@@ -27,6 +27,7 @@ from priorshift.border import (
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.solvers import Mixture, maximise
+from priorshift.text import percent
 
 EM_TOL = 0.01
 """Gap in nats of the EM that estimates unseen classes: that of the EM estimator itself."""
@@ -492,8 +493,8 @@ class Mismatch:
         name = classes[self.column]
         return (
             f"predictions on validation contradict its labels (class {name}: "
-            f"{100 * self.predicted:.3g} % predicted on average, {100 * self.labelled:.3g} % of "
-            "the labels), as after training with class weights or on undersampled data, or where "
+            f"{percent(self.predicted)} predicted on average, {percent(self.labelled)} of the "
+            "labels), as after training with class weights or on undersampled data, or where "
             "outputs are far from calibrated"
         )
 

@@ -26,7 +26,6 @@ from priorshift.border import (
     Rows,
     check_choice,
     check_count,
-    check_fraction,
     in_blocks,
     some,
 )
@@ -42,7 +41,7 @@ from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval
-from priorshift.solvers import PUBLISHED, Mixture, Published, Solution
+from priorshift.solvers import PUBLISHED, Mixture, Published
 
 SOURCE_TRUST = 0.2
 """Trust at a divergence of 1/2 between source and uniform priors, in Ye's code."""
@@ -85,7 +84,7 @@ class EM(PriorEstimator):
     summary = "maximises the likelihood of the predicted probabilities"
     reference = SAERENS
     outputs = "trusted"
-    _takes_sparse = _takes_tensors = True
+    _takes_sparse = True
     _batch = "posteriors"
     _published: ClassVar[Mapping[str, Published]] = PUBLISHED["em"]
 
@@ -157,7 +156,7 @@ class MAPLS(PriorEstimator):
     .. math:: p \leftarrow \lambda\, \overline{p(y \mid x)} + (1 - \lambda)\, u,
 
     which is maximum a posteriori with :math:`\alpha = 1 + M (1 - \lambda) / (\lambda K)` for M
-    target samples, and solved as that, to a certificate. By default
+    target samples, and solved as that, to a certificate. Here
 
     .. math:: \lambda = 0.9\, g(\mathrm{KL}(\hat p \| u)) + 0.1\, (1 - g(\mathrm{KL}(\hat p \|
         p_T))), \qquad g(d) = \frac{c d}{1 + c d}, \quad c = \frac{2s}{1 - s}
@@ -169,8 +168,6 @@ class MAPLS(PriorEstimator):
 
     Parameters
     ----------
-    data_weight : float in [0, 1], optional
-        :math:`\lambda`: 1 is EM, 0 the uniform priors; by default chosen as above.
     tol : float, default=0.01
         Duality gap in nats to reach.
     max_iter : int, default=1000
@@ -186,9 +183,9 @@ class MAPLS(PriorEstimator):
     >>> import numpy as np
     >>> import priorshift as ps
     >>> y_proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.9, 0.1], [0.2, 0.8]])
-    >>> shift = ps.MAPLS(data_weight=0.5).fit(source_priors=[0.5, 0.5]).estimate(y_proba)
+    >>> shift = ps.MAPLS().fit(source_priors=[0.5, 0.5]).estimate(y_proba)
     >>> shift.priors.round(3), shift.status
-    (array([0.605, 0.395]), 'certified')
+    (array([0.783, 0.217]), 'certified')
     """
 
     name = "mapls"
@@ -198,58 +195,40 @@ class MAPLS(PriorEstimator):
     )
     reference = YE
     outputs = "trusted"
-    _takes_sparse = _takes_tensors = True
+    _takes_sparse = True
 
-    def __init__(
-        self, *, data_weight: float | None = None, tol: float = 0.01, max_iter: int = 1000
-    ) -> None:
-        self.data_weight, self.tol, self.max_iter = data_weight, tol, max_iter
+    def __init__(self, *, tol: float = 0.01, max_iter: int = 1000) -> None:
+        self.tol, self.max_iter = tol, max_iter
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         source, n_target = self.source_priors_, y_proba.shape[0]
-        uniform, passes = _uniform_over(source), 0
-        if self.data_weight is not None:
-            weight = check_fraction(self.data_weight, "data_weight")
-        else:
-            em = self._maximise(posterior_problem(y_proba, source), source)
-            weight, passes = adaptive_weight(em.value, source), em.n_iter
-        if weight == 0:  # nothing is left of the data
-            solution = Solution(uniform, "direct")
-        else:
-            alpha = 1 + n_target * (1 - weight) / weight * uniform
-            solution = self._maximise(posterior_problem(y_proba, source, alpha), source)
-        solution = replace(solution, n_iter=solution.n_iter + passes)
+        uniform = (source > NO_PRIOR) / np.count_nonzero(source > NO_PRIOR)
+        em = self._maximise(posterior_problem(y_proba, source), source)
+        weight = data_weight(em.value, source, uniform)
+        alpha = 1 + n_target * (1 - weight) / weight * uniform
+        solution = self._maximise(posterior_problem(y_proba, source, alpha), source)
+        solution = replace(solution, n_iter=solution.n_iter + em.n_iter)
         return self._result(solution.value, solution, n_target)
 
 
-def adaptive_weight(target: Vector, source: Vector) -> float:
+def data_weight(target: Vector, source: Vector, uniform: Vector) -> float:
     """Return lambda of EM's estimate and the source priors, as in the formula of `MAPLS`."""
-    uniform = _uniform_over(source)
-    slope = 2 * SOURCE_TRUST / (1 - SOURCE_TRUST)
-    trust = 1 / (1 + slope * _divergence(source, uniform))
+
+    def divergence(p: Vector, q: Vector) -> float:
+        there = q > NO_PRIOR  # mass where q has none is left out
+        return max(float(rel_entr(p[there], q[there]).sum()), 0.0)
+
+    trust = 1 / (1 + 2 * SOURCE_TRUST / (1 - SOURCE_TRUST) * divergence(source, uniform))
     steep = 2 * trust / (1 - trust) if trust < 1 else np.inf
-    far_from_uniform = _saturate(steep, _divergence(target, uniform))
-    far_from_source = _saturate(steep, _divergence(target, source))
-    return UNIFORM_SHARE * far_from_uniform + SOURCE_SHARE * (1 - far_from_source)
 
+    def far_from(other: Vector) -> float:
+        """Return c d / (1 + c d), from 0 for d = 0 to 1; 1/2 where it is not determined."""
+        d = divergence(target, other)
+        if np.isinf(steep):
+            return 1.0 if d > 0 else 0.5
+        return steep * d / (1 + steep * d)
 
-def _uniform_over(source: Vector) -> Vector:
-    """Return equal priors of the classes that the source had."""
-    had = source > NO_PRIOR
-    return had / had.sum()
-
-
-def _divergence(p: Vector, q: Vector) -> float:
-    """Return KL(p || q) in nats; mass where q has none is left out."""
-    there = q > NO_PRIOR
-    return max(float(rel_entr(p[there], q[there]).sum()), 0.0)
-
-
-def _saturate(slope: float, divergence: float) -> float:
-    """Return c d / (1 + c d), from 0 for d = 0 to 1; 1/2 where it is not determined."""
-    if np.isinf(slope):
-        return 1.0 if divergence > 0 else 0.5
-    return slope * divergence / (1 + slope * divergence)
+    return UNIFORM_SHARE * far_from(uniform) + SOURCE_SHARE * (1 - far_from(source))
 
 
 def posterior_problem(y_proba: Rows, source_priors: Vector, alpha: float | Vector = 1.0) -> Mixture:

@@ -84,6 +84,7 @@ class CM(PriorEstimator):
     """
 
     name = "cm"
+    _wide = False  # a dense matrix of classes by classes is inverted
     decision: Decision | None = "hard"
     summary = "inverts the confusion matrix of hard decisions, then clips to the simplex"
     reference = SAERENS
@@ -94,13 +95,8 @@ class CM(PriorEstimator):
         condition = self._condition(C, target.seen)
         raw = solve_linear(C, target.counts.frequencies)
         _warn_of_clipping(self, raw, target)
-        return self._result_of(
-            target,
-            target.complete(clip_to_simplex(raw)),
-            Solution(raw, "direct"),
-            raw=target.complete(raw),
-            **condition,
-        )
+        priors, more = target.complete(clip_to_simplex(raw)), {"raw": target.complete(raw)}
+        return self._result_of(target, priors, Solution(raw, "direct"), **more, **condition)
 
     def _priors_of_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns, counts)
@@ -158,6 +154,7 @@ class BBSE(PriorEstimator):
     """
 
     name = "bbse"
+    _wide = False
     decision: Decision | None = "hard"
     summary = "inverts the joint confusion matrix of hard decisions for the ratio"
     reference = LIPTON
@@ -167,11 +164,6 @@ class BBSE(PriorEstimator):
         self, *, constrained: bool = False, tol: float = 1e-9, solver: str = "certified"
     ) -> None:
         self.constrained, self.tol, self.solver = constrained, tol, solver
-
-    @property
-    def _wide(self) -> bool:
-        """Whether no dense matrix of classes by classes is formed."""
-        return not self.constrained
 
     @property
     def _batch(self) -> Batch | None:  # type: ignore[override]

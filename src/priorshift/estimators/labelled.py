@@ -40,6 +40,7 @@ from priorshift.border import (
     check_fraction,
     check_level,
     check_priors,
+    check_square,
     classes_of_labels,
     is_array,
     map_reduce,
@@ -437,18 +438,12 @@ def _decided(confusion: Any) -> tuple[Vector | None, Vector | None]:
                 "confusion out, or add samples of every class."
             )
         return np.asarray(confusion.conditional), confusion.class_weights
-    counts = as_array(confusion, "confusion")
-    if counts.ndim != 2 or counts.shape[0] != counts.shape[1] or counts.dtype.kind not in "iuf":
-        raise ValueError(
-            f"confusion must be a square matrix of numbers, one column per true class; got shape "
-            f"{counts.shape} and type {counts.dtype}."
-        )
-    counts = counts.astype(np.float64)
+    counts = check_square(confusion, "confusion")
     total = counts.sum(axis=0)
-    if not np.isfinite(counts).all() or (counts < 0).any() or not (total > 0).all():
+    if not (total > 0).all():
         raise ValueError(
-            "confusion must hold finite counts or shares of at least 0, with something in every "
-            "column: rows are decisions, columns true classes."
+            "confusion must hold counts or shares, with something in every column: rows are "
+            "decisions, columns true classes."
         )
     return counts / total, total
 

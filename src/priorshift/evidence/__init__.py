@@ -1,6 +1,6 @@
 """What changed, and what an estimate is worth: tests, diagnostics, expected accuracy."""
 
-from priorshift.evidence._accuracy import Expected, expected_score
+from priorshift.evidence._accuracy import Expected, ExpectedNumber, expected_score
 from priorshift.evidence._actions import (
     act_on_target,
     act_on_validation,

@@ -27,6 +27,7 @@ on vectors that sum to 0. Where the estimate has standard errors, they set the s
 """
 
 from dataclasses import asdict, dataclass
+from html import escape
 
 import numpy as np
 from scipy.linalg import solve
@@ -41,7 +42,7 @@ from priorshift.estimators import PriorEstimate
 from priorshift.evidence._deviations import draw_mean_noise
 from priorshift.intervals import stratified_weights
 from priorshift.solvers import Mixtures, maximise
-from priorshift.text import percent
+from priorshift.text import number, percent
 
 DOUBT = 0.5
 """How uncertain a correction for optimism is, as a share of it."""
@@ -91,7 +92,7 @@ class Expected:
         low, high = bounds
         value = min(high, max(low, value))
         reach = value - self.value
-        return Expected(value, max(low, self.low + reach), min(high, self.high + reach))
+        return type(self)(value, max(low, self.low + reach), min(high, self.high + reach))
 
     def to_dict(self) -> dict[str, float]:
         """Return plain Python values, ready for JSON."""
@@ -100,6 +101,17 @@ class Expected:
     def __str__(self) -> str:
         """Show it in per cent."""
         return f"{percent(self.value)} ({percent(self.low)} to {percent(self.high)})"
+
+    def _repr_html_(self) -> str:
+        return f"<div><strong>Expected</strong> {escape(str(self))}</div>"
+
+
+class ExpectedNumber(Expected):
+    """An expected number that is no share, such as a cost or a log loss, with its interval."""
+
+    def __str__(self) -> str:
+        """Show it as a number."""
+        return f"{number(self.value)} ({number(self.low)} to {number(self.high)})"
 
 
 def expected_score(

@@ -52,6 +52,7 @@ from priorshift.evidence._results import AssumptionTest
 from priorshift.evidence._samples import (
     MOST_DECIMALS,
     Samples,
+    as_file,
     at_one_precision,
     read_samples,
     without_repeats,
@@ -202,16 +203,14 @@ class Features:
         """Compute the functions, validation first."""
         rows = np.concatenate([samples.y_proba_val, samples.y_proba_target], dtype=np.float64)
         n, K = samples.n_val, rows.shape[1]
-        predicted, at_row = rows.argmax(axis=1), np.arange(len(rows))
-        largest = rows[at_row, predicted]
-        rest = np.maximum(rows.sum(axis=1) - largest, 0.0)
-        rows[at_row, predicted] = -1.0
-        second = rows.max(axis=1)
-        rows[at_row, predicted] = largest
-        top = largest.round(MOST_DECIMALS)
-        # rounded, so that equal values are equal in every precision; nothing is left next to 1
+        # of rounded rows, so that a file's decimals change nothing: what is 1 in it is a tie
+        sides = (samples.y_proba_val, samples.y_proba_target)
+        coarse, at_row = np.concatenate([as_file(side) for side in sides]), np.arange(len(rows))
+        predicted = coarse.argmax(axis=1)
+        top = coarse[at_row, predicted].round(MOST_DECIMALS)
+        coarse[at_row, predicted] = -1.0
         runner_up = np.divide(
-            second, rest, out=np.ones_like(rest), where=(top < 1) & (rest > 0)
+            coarse.max(axis=1), 1 - top, out=np.ones_like(top), where=top < 1
         ).round(MOST_DECIMALS)
         confidence = 2 * ranks(top, predicted) - 1
         pooled = [*_legendre(confidence), *_legendre(2 * ranks(runner_up, predicted) - 1)]

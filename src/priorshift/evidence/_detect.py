@@ -121,10 +121,15 @@ def detect_shift(
     n_resamples = check_resamples(n_resamples, alpha)
     samples, rounded = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, notes = _null_priors(samples, source_priors, source_label_priors)
-    permute = _permutes(samples, source_label_priors)
-    rng, deviations = as_generator(random_state), Deviations.of(samples, null)
-    drawn = _drawn(samples, deviations, permute, n_resamples, rng)
-    chance = p_value((drawn**2).sum(axis=1), deviations.statistic)
+    rng, known = as_generator(random_state), source_label_priors is not None
+    deviations, drawn, chance, permuted = _compare(samples, null, known, n_resamples, rng)
+    sides = zip(("validation", "the target"), without_repeats(samples)[1:], strict=True)
+    repeats = tuple(
+        f"{side} has {n:,} repeated rows, which the test of a shift counts as new ones: its "
+        "p-value is too small, its interval too narrow; draw without replacement."
+        for side, n in sides
+        if n
+    )
     power = Power(drawn, ways_to_shift(samples, deviations, rng), alpha)
     priors = distance = interval = None
     if effect:
@@ -144,7 +149,7 @@ def detect_shift(
         power=power.at(alternative),
         alternative=alternative,
         detectable_effect=power.detectable(),
-        method="permutation" if permute else "bootstrap",
+        method="permutation" if permuted else "bootstrap",
         n_val=samples.n_val,
         n_target=samples.n_target,
         n_resamples=n_resamples,
@@ -152,7 +157,7 @@ def detect_shift(
         source_label_priors=null,
         priors=priors,
         assumption=found,
-        notes=notes + rounded + _repeats(samples),
+        notes=notes + rounded + repeats,
     )
 
 
@@ -162,18 +167,13 @@ def is_shifted(
     y_proba_target: ArrayLike,
     source_label_priors: Any = None,
     classes: ArrayLike | None = None,
-    *,
-    alpha: float = 0.05,
-    n_resamples: int = 999,
-    random_state: int | np.random.Generator | None = None,
 ) -> bool:
     """Return whether `detect_shift` rejects, without sizing the shift: for many targets.
 
     Parameters
     ----------
-    y_proba_val, y_val, y_proba_target, source_label_priors, classes, alpha, n_resamples, \
-random_state
-        As for `detect_shift`.
+    y_proba_val, y_val, y_proba_target, source_label_priors, classes
+        As for `detect_shift`; the level is 0.05, and the draws are the same every time.
 
     Examples
     --------
@@ -186,40 +186,25 @@ random_state
     """
     samples, _ = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, _ = _null_priors(samples, None, source_label_priors)
-    permute = _permutes(samples, source_label_priors)
-    rng, deviations = as_generator(random_state), Deviations.of(samples, null)
-    drawn = _drawn(samples, deviations, permute, n_resamples, rng)
-    return p_value((drawn**2).sum(axis=1), deviations.statistic) <= alpha
+    known, rng = source_label_priors is not None, np.random.default_rng(0)
+    return _compare(samples, null, known, 999, rng)[2] <= 0.05
 
 
-def _drawn(
-    samples: Samples,
-    deviations: Deviations,
-    permute: bool,
-    n_resamples: int,
-    rng: np.random.Generator,
-) -> Vector:
-    """Draw whitened deviations under the null hypothesis, (n_resamples, n_directions)."""
+def _compare(
+    samples: Samples, null: Vector, known: bool, n_resamples: int, rng: np.random.Generator
+) -> tuple[Deviations, Vector, float, bool]:
+    """Compare deviations with draws under the null hypothesis, (n_resamples, n_directions).
+
+    Returns them, the p-value, and whether rows were exchanged between validation and target: not
+    where the source's priors are `known`, nor where the rows per class were chosen.
+    """
+    deviations, counts = Deviations.of(samples, null), samples.class_counts
+    permute = not known and bool(counts.min() < counts.max())
     if permute:
-        return draw_permutations(samples, n_resamples, rng) @ deviations.whitener
-    return draw_noise(samples, deviations.priors, n_resamples, rng) @ deviations.whitener
-
-
-def _repeats(samples: Samples) -> tuple[str, ...]:
-    """Report repeated rows, which this test counts as new ones."""
-    _, *number = without_repeats(samples)
-    return tuple(
-        f"{side} has {n:,} repeated rows, which the test of a shift counts as new ones: its "
-        "p-value is too small, its interval too narrow; draw without replacement."
-        for side, n in zip(("validation", "the target"), number, strict=True)
-        if n
-    )
-
-
-def _permutes(samples: Samples, source_label_priors: Any) -> bool:
-    """Tell whether rows of validation and target can be exchanged under the null hypothesis."""
-    counts = samples.class_counts
-    return source_label_priors is None and bool(counts.min() < counts.max())
+        drawn = draw_permutations(samples, n_resamples, rng) @ deviations.whitener
+    else:
+        drawn = draw_noise(samples, null, n_resamples, rng) @ deviations.whitener
+    return deviations, drawn, p_value((drawn**2).sum(axis=1), deviations.statistic), permute
 
 
 def _null_priors(
@@ -231,7 +216,16 @@ def _null_priors(
         null = counts / counts.sum()
         if source_priors is not None:
             source = check_priors(source_priors, samples.classes, "source_priors")
-            notes += _far_from_source(samples, source)
+            mean = samples.y_proba_val.mean(axis=0, dtype=np.float64)
+            distance = float(total_variation(mean, source))
+            by_chance = float(np.sqrt(source * (1 - source) / samples.n_val).sum() / 2)
+            if distance > max(FAR, 2 * by_chance):
+                notes.append(
+                    f"validation's mean prediction is {distance:.2f} from "
+                    f"{argument('source_priors')}, so validation was not drawn as the training set "
+                    "was, yet the target is compared with it; give "
+                    f"{argument('source_label_priors')}, the label frequencies of the training set."
+                )
     else:
         null = check_priors(source_label_priors, samples.classes, "source_label_priors")
         lost = (counts == 0) & (null > 0)
@@ -250,20 +244,6 @@ def _null_priors(
     for note in notes:
         warn_user(note, PriorShiftWarning)
     return null, tuple(notes)
-
-
-def _far_from_source(samples: Samples, source: Vector) -> list[str]:
-    """Compare validation's mean prediction with the training set's."""
-    mean = samples.y_proba_val.mean(axis=0, dtype=np.float64)
-    distance = float(total_variation(mean, source))
-    by_chance = float(np.sqrt(source * (1 - source) / samples.n_val).sum() / 2)
-    if distance <= max(FAR, 2 * by_chance):
-        return []
-    return [
-        f"validation's mean prediction is {distance:.2f} from {argument('source_priors')}, so "
-        "validation was not drawn as the training set was, yet the target is compared with it; "
-        f"give {argument('source_label_priors')}, the label frequencies of the training set."
-    ]
 
 
 # How large the shift is -------------------------------------------------------------------------

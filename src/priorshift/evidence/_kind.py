@@ -122,15 +122,16 @@ def explain_by_priors(
         root = 1 / np.sqrt(np.maximum(H @ fitted + t, 1e-12))[:, None]
         fitted = np.zeros(K)
         fitted[seen] = simplex_least_squares(root * H[:, seen], root[:, 0] * t, tol=1e-9).value
-    distances = [_Distance.of(t - H @ start, noise(start), H @ start + t, None)]
+    first = _Distance.of(t - H @ start, noise(start), H @ start + t)
     free = H[:, fitted > 1e-6]
-    distances.append(_Distance.of(t - H @ fitted, noise(fitted), H @ fitted + t, free))
-    first, last = distances
+    last = _Distance.of(t - H @ fitted, noise(fitted), H @ fitted + t, free)
     unexplained = float(np.sqrt(max(last.value, 0.0) / 2))
-    if first.value <= MEASURABLE * first.null_error:
+    null_error = np.sqrt(2 * np.sum(first.noise**2))  # where the true residual is 0
+    if first.value <= MEASURABLE * null_error:
         return Explained(None, None, max(first.value, 0.0), unexplained)
     ratio = last.value / first.value
-    variance = last.variance - 2 * ratio * first.covariance(last) + ratio**2 * first.variance
+    variance = last.covariance(last) - 2 * ratio * first.covariance(last)
+    variance += ratio**2 * first.covariance(first)
     reach = float(ndtri((1 + confidence_level) / 2)) * np.sqrt(max(variance, 0.0)) / first.value
     low, value, high = np.clip([1 - ratio - reach, 1 - ratio, 1 - ratio + reach], 0.0, 1.0)
     return Explained(float(value), (float(low), float(high)), first.value, unexplained)
@@ -146,7 +147,7 @@ class _Distance:
 
     @classmethod
     def of(
-        cls, residual: Vector, noise: Vector, total: Vector, fitted: Vector | None
+        cls, residual: Vector, noise: Vector, total: Vector, fitted: Vector | None = None
     ) -> "_Distance":
         root = 1 / np.sqrt(np.maximum(total, 1e-12))
         scaled = noise * np.outer(root, root)
@@ -160,18 +161,11 @@ class _Distance:
         residual = root * residual
         return cls(float(residual @ residual - np.trace(scaled)), residual, scaled)
 
-    @property
-    def null_error(self) -> float:
-        """Standard error where the true residual is 0."""
-        return float(np.sqrt(2 * np.sum(self.noise**2)))
-
-    @property
-    def variance(self) -> float:
-        """Of the distance: of the residual's noise, squared and beside the residual."""
-        return self.covariance(self)
-
     def covariance(self, other: "_Distance") -> float:
-        """Return that of two distances whose residuals share their noise."""
+        """Return that of two distances whose residuals share their noise.
+
+        It is of the residual's noise, squared and beside the residual.
+        """
         both = 4 * self.residual @ ((self.noise + other.noise) / 2) @ other.residual
         return float(both + 2 * np.sum(self.noise * other.noise))
 

@@ -128,6 +128,9 @@ def float_blocks(y_proba: Floats) -> Iterator[tuple[slice, Vector]]:
 MOST_DECIMALS = 6
 """Finer than that, float32 and float64 disagree."""
 
+FILE_DECIMALS = 4
+"""Files seldom have fewer: finer differences between rows do not count."""
+
 SATURATED = 1e-3
 """Confidence below the surest row's: so near to it, rounded rows are often equal by chance."""
 
@@ -187,6 +190,23 @@ def _on_hidden_grid(rows: Vector, decimals: int) -> bool:
     return all(
         (np.abs(row - (row * units).round() / units).max(axis=1) < ON_GRID).any() for row in rows
     )
+
+
+def as_file(y_proba: Floats) -> Floats:
+    """Return rows with the decimals of a file, divided by their sums, unless they are so already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).dirichlet(np.ones(5), 30)
+    >>> in_file = rows.round(4)
+    >>> divided = in_file / in_file.sum(axis=1, keepdims=True)
+    >>> [bool(np.allclose(as_file(one), divided, atol=1e-12)) for one in (rows, in_file, divided)]
+    [True, True, True]
+    """
+    found = precision_of(y_proba)
+    done = found is not None and found.normalised and found.decimals <= FILE_DECIMALS
+    return y_proba.astype(np.float64) if done else Precision(FILE_DECIMALS, True).apply(y_proba)
 
 
 def at_one_precision(samples: Samples) -> tuple[Samples, tuple[str, ...]]:

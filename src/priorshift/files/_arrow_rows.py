@@ -160,6 +160,7 @@ def _pieces(ends: list[int], part: slice) -> range:
 
 def _blocks(batch: Any, table: ColumnTable, start: int, part: slice, n_rows: int) -> Blocks:
     """Yield the rows of a part that a record batch has, each block in the same buffer."""
+    batch.select(list(table.names)).validate()
     columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in table.names]
     first, end = max(part.start, start), min(part.stop, start + batch.num_rows)
     buffer = np.empty((len(columns), min(n_rows, max(end - first, 0))), table.dtype)

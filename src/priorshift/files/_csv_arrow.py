@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from priorshift._typing import Floats
+from priorshift._typing import Floats, Vector
+from priorshift.border import map_parts
 
-CHUNK_BYTES = 2**23
-"""Bytes that are parsed at once."""
+CHUNK_BYTES, CELL_BYTES = 2**20, 512
+"""Bytes that are parsed at once: few fit the processor's cache, and a line must fit as well."""
 
 GIVE_UP = (ImportError, UnicodeDecodeError, EOFError, zlib.error, OSError)
 """Errors after which the csv module reads on, or says what is wrong."""
@@ -56,10 +57,11 @@ def read_text(
 
     names = [str(at) for at in range(n_columns)]
     chosen = names if columns is None else [names[at] for at in columns]
+    block_size = max(CHUNK_BYTES, CELL_BYTES * n_columns)
     try:
         reader = csv.open_csv(
             _Checked(stream, advance),
-            csv.ReadOptions(column_names=names, skip_rows=1, block_size=CHUNK_BYTES),
+            csv.ReadOptions(column_names=names, skip_rows=1, block_size=block_size),
             csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             csv.ConvertOptions(
                 column_types=dict.fromkeys(chosen, pa.string()),
@@ -77,6 +79,8 @@ def read_text(
                 left = left.slice(n_rows)
         if left.num_rows:
             yield left.combine_chunks()
+        del left
+        pa.default_memory_pool().release_unused()  # or it keeps half of what numbers take
     except pa.ArrowException as error:
         raise OSError(str(error)) from None
 
@@ -106,22 +110,27 @@ def to_csv(
     delimiter: str,
     decimal_comma: bool,
     line_end: str,
-) -> str | None:
+) -> bytes | None:
     """Return a table as CSV with new numbers where they changed; None where cells need quotes."""
     import pyarrow as pa
     from pyarrow import compute, csv
 
-    for at, old, new in zip(columns, before.T, after.T, strict=True):
+    def cells(column: tuple[int, Vector, Vector]) -> Any:
+        at, old, new = column
         text = compute.cast(pa.array(new), pa.string())
-        whole = (new == np.floor(new)) & (np.abs(new) < 1e16)
+        same = (new == old) | np.isnan(new)
+        whole = ~same & (new == np.floor(new)) & (np.abs(new) < 1e16)
         if whole.any():  # 1.0, not 1, as Python writes it
             text = compute.if_else(
                 pa.array(whole), compute.binary_join_element_wise(text, ".0", ""), text
             )
         if decimal_comma:
             text = compute.replace_substring(text, ".", ",")
-        same = pa.array((new == old) | np.isnan(new))
-        text = compute.if_else(same, table.column(str(at)), text)
+        return compute.if_else(pa.array(same), table.column(str(at)), text) if same.any() else text
+
+    by_column = (np.ascontiguousarray(numbers.T) for numbers in (before, after))
+    found = map_parts(cells, list(zip(columns, *by_column, strict=True)))
+    for at, text in zip(columns, found, strict=True):
         table = table.set_column(at, str(at), text)
     if added is not None:
         table = table.append_column("added", pa.array(added, pa.string()))
@@ -131,7 +140,8 @@ def to_csv(
         csv.write_csv(table, output, options)
     except pa.ArrowInvalid:
         return None
-    return output.getvalue().decode().replace("\n", line_end)
+    lines = output.getvalue()
+    return lines if line_end == "\n" else lines.replace(b"\n", line_end.encode())
 
 
 def to_rows(table: Any) -> list[list[str]]:

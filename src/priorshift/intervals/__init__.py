@@ -12,7 +12,7 @@ from priorshift.intervals._bootstrap import (
     stratified_weights,
 )
 from priorshift.intervals._calibration_test import refute_calibration
-from priorshift.intervals._counts import HardDecisions, pooled_columns
+from priorshift.intervals._decisions import HardDecisions, pooled_columns
 from priorshift.intervals._interval import (
     INTERVAL_METHODS,
     Estimand,

@@ -35,14 +35,6 @@ SLICE = 0.1
 """Of the interval from 0: where draws are counted to compare its ends."""
 
 
-@dataclass(frozen=True)
-class PosteriorDraws:
-    """Draws of a posterior, round by round; draws N_CHAINS apart are of the same chain."""
-
-    priors: Vector  # the population's shares, (n_draws, K)
-    realised: Vector  # the shares among the target's own rows, (n_draws, K)
-
-
 def posterior_draws(
     confusion_counts: Vector,
     decision_counts: Vector,
@@ -52,8 +44,11 @@ def posterior_draws(
     n_draws: int = 1000,
     thin: int = 10,
     random_state: int | np.random.Generator | None = None,
-) -> PosteriorDraws:
+) -> tuple[Vector, Vector]:
     """Draw target priors from their posterior, given counts of hard decisions.
+
+    Returns the population's shares and those among the target's own rows, (n_draws, K) each, round
+    by round: draws N_CHAINS apart are of the same chain.
 
     Parameters
     ----------
@@ -78,10 +73,10 @@ def posterior_draws(
 
     >>> import numpy as np
     >>> V, n = np.diag([1000.0, 1000.0]), np.array([30.0, 10.0])
-    >>> draws = posterior_draws(V, n, n_draws=4000, random_state=0)
-    >>> bool(abs(draws.priors[:, 0].mean() - 31 / 42) < 0.01)
+    >>> priors, realised = posterior_draws(V, n, n_draws=4000, random_state=0)
+    >>> bool(abs(priors[:, 0].mean() - 31 / 42) < 0.01)
     True
-    >>> draws.realised[0]
+    >>> realised[0]
     array([0.75, 0.25])
     """
     counts = np.rint(decision_counts).astype(np.int64)
@@ -106,7 +101,7 @@ def posterior_draws(
     parts = map_rows(kernel, len(sizes), work=work, n_parts=len(sizes))
     draws = np.concatenate([group for part in parts for group in part], axis=2)
     priors, realised = draws.reshape(2, -1, alpha.size)[:, :n_draws]
-    return PosteriorDraws(priors, realised)
+    return priors, realised
 
 
 @dataclass(frozen=True)

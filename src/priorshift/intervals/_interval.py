@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from priorshift._results import refuse_nan
 from priorshift._typing import Vector
-from priorshift.border import as_generator, check_choice, check_count, check_level
+from priorshift.border import MOST_DRAWS, as_generator, check_choice, check_count, check_level
 
 IntervalMethod = Literal["auto", "asymptotic", "bootstrap", "bayesian"]
 IntervalKind = Literal[
@@ -60,7 +60,7 @@ class IntervalRequest:
             confidence_level,
             as_generator(random_state),
             method,
-            check_count(n_resamples, "n_resamples", least=LEAST_RESAMPLES),
+            check_count(n_resamples, "n_resamples", LEAST_RESAMPLES, MOST_DRAWS),
             bool(simultaneous),
             estimand,
         )

@@ -100,16 +100,38 @@ class Votes:
         already.
         """
         weight = np.ones(y.size) if sample_weight is None else sample_weight
-        chances = _Chances(y_proba, weight, recalibrate)
         n = confusion.class_weights**2 / np.bincount(y, weight**2, confusion.class_weights.size)
+        (n_target, K), decision = y_proba_target.shape, confusion.decision
         with single_threaded_blas():
-            model = model_columns(y_proba, weight, confusion.decision)
+            model = model_columns(y_proba, weight, decision)
             B = invert(_joined(confusion.conditional, model, n))
-            own, modelled = _moments_by_class(chances, y, B, confusion.decision)
-            mean, square = _target_moments(y_proba_target, B, confusion.decision)
+            moments = _moments_by_class(y_proba, y, weight, recalibrate, B, decision)
+            kernel = partial(_sum_votes, B=B, decision=decision)
+            sums = map_reduce(kernel, y_proba_target, work=n_target * K**2 / 16)
+        mean, square = sums / n_target
+        return cls._of_moments(mean, square, *moments, n_target, n)
+
+    @classmethod
+    def _of_moments(
+        cls, mean: Vector, square: Vector, own: Vector, model: Vector, n_target: float, n: Vector
+    ) -> "Votes":
+        """Centre the moments within classes, the model's rows joined.
+
+        A fraction of one mistake is added to each class where the model expects its mistakes: it
+        takes a vote of 1 from the class and gives it to another one.
+        """
+        share, size = (MODEL_ROWS / (n + MODEL_ROWS))[:, None], n + MODEL_ROWS
+        first, second, third = (1 - share) * own + share * model
+        within = np.maximum(second - first**2, 0) * (size / (size - 1))[:, None]
+        skewness = third - 3 * first * second + 2 * first**3
+        mistakes = _others(np.maximum(model[0], 0))
+        np.fill_diagonal(mistakes, 1)
+        mistakes *= (MISTAKES / (n + MISTAKES))[:, None]
+        within += mistakes
+        skewness += mistakes
+        np.fill_diagonal(skewness, np.diagonal(skewness) - 2 * np.diagonal(mistakes))
         variance = np.maximum(square - mean**2, 0)
-        within, skewness = _central_moments(own, modelled, n)
-        return cls(mean, variance, within, skewness, y_proba_target.shape[0], n + MODEL_ROWS)
+        return cls(mean, variance, within, skewness, n_target, size)
 
     @classmethod
     def of_counts(
@@ -132,10 +154,7 @@ class Votes:
         B = unmixing(_joined(C, model, n), q, n_target)
         powers, tempered = (B, B**2, B**3), model if tempered is None else tempered
         own, modelled = (np.array([(b @ columns).T for b in powers]) for columns in (C, tempered))
-        mean, square = (b @ q for b in powers[:2])
-        variance = np.maximum(square - mean**2, 0)
-        within, skewness = _central_moments(own, modelled, n)
-        return cls(mean, variance, within, skewness, n_target, n + MODEL_ROWS)
+        return cls._of_moments(B @ q, B**2 @ q, own, modelled, n_target, n)
 
     @property
     def weak(self) -> bool:
@@ -156,8 +175,9 @@ class Votes:
         The test compares :math:`\hat p_m - t` with the error it has *if t is true*, not with the
         error at the estimate (Lang and Reiczigel, 2014, do so for two classes). See `_Score`.
         """
-        error = np.sqrt(self.variance(request.estimand))
-        lower, upper = _Score.of(self, request.estimand).bounds(request.z(priors.size))
+        error, z = np.sqrt(self.variance(request.estimand)), request.z(priors.size)
+        score = _Score.of(self, request.estimand)
+        lower, upper = score.bound(z, 0.0), score.bound(z, 1.0)
         return PriorInterval.around(priors, lower, upper, error, "asymptotic")
 
 
@@ -216,24 +236,19 @@ class _Score:
         c = t**3 * self.skewness[0] + rest**3 * self.skewness[1]
         return 0.5 * (a + np.sqrt(a**2 + 4 * np.maximum(c * (self.raw - t), 0)))
 
-    def bounds(self, z: float) -> tuple[Vector, Vector]:
-        """Return where :math:`U^2 = z^2 v` below and above the estimate, or 0 and 1."""
-        return self._bound(z, 0.0), self._bound(z, 1.0)
+    def bound(self, z: float, end: float) -> Vector:
+        """Return where :math:`U^2 = z^2 v` between the estimate and an end, 0 or 1, or the end."""
 
-    def _bound(self, z: float, end: float) -> Vector:
+        def accepts(t: Vector) -> Mask:
+            return (self.raw - t) ** 2 <= z**2 * self.at(t)
+
         inside, outside = np.clip(self.raw, 0, 1), np.full_like(self.raw, end)
-        kept = self._accepts(outside, z)
+        kept = accepts(outside)
         for _ in range(STEPS):
             middle = 0.5 * (inside + outside)
-            accepted = self._accepts(middle, z)
-            inside, outside = (
-                np.where(accepted, middle, inside),
-                np.where(accepted, outside, middle),
-            )
+            fits = accepts(middle)
+            inside, outside = np.where(fits, middle, inside), np.where(fits, outside, middle)
         return np.where(kept, end, inside)
-
-    def _accepts(self, t: Vector, z: float) -> Mask:
-        return (self.raw - t) ** 2 <= z**2 * self.at(t)
 
 
 def _others(shares: Vector) -> Vector:
@@ -251,22 +266,6 @@ def _others(shares: Vector) -> Vector:
     return np.where(total > 0, others / np.maximum(total, np.finfo(np.float64).tiny), equal)
 
 
-@dataclass(frozen=True)
-class _Chances:
-    """Validation rows with the chances of each class that the model's rows are weighted by."""
-
-    y_proba: Floats
-    weight: Vector
-    recalibrate: Recalibrate | None
-
-    def of(self, rows: slice) -> Vector:
-        """Return weighted chances of a block, (rows, K)."""
-        block = self.y_proba[rows]
-        if self.recalibrate is not None:
-            block = self.recalibrate(block)
-        return (block * self.weight[rows, None]).astype(np.float64, copy=False)
-
-
 def _decide(block: Floats, B: Vector, decision: Decision) -> Vector:
     """Return the votes of some rows."""
     if decision == "hard":
@@ -274,36 +273,35 @@ def _decide(block: Floats, B: Vector, decision: Decision) -> Vector:
     return block.astype(B.dtype, copy=False) @ B.T
 
 
-def _target_moments(y_proba: Rows, B: Vector, decision: Decision) -> tuple[Vector, Vector]:
-    """Return the mean of each vote and of its square."""
-    n, K = y_proba.shape
-    kernel = partial(_sum_votes, B=B, decision=decision)
-    mean, square = map_reduce(kernel, y_proba, work=n * K**2 / 16) / n
-    return mean, square
-
-
-def _sum_votes(block: Floats, rows: slice, *, B: Vector, decision: Decision) -> Vector:  # noqa: ARG001
+def _sum_votes(block: Floats, _: slice, *, B: Vector, decision: Decision) -> Vector:
+    """Return the sum of each vote and of its square."""
     votes = _decide(block, B, decision)
     return np.array([votes.sum(axis=0), np.einsum("im,im->m", votes, votes)])
 
 
 def _moments_by_class(
-    chances: _Chances, y: Indices, B: Vector, decision: Decision
+    y_proba: Floats,
+    y: Indices,
+    weight: Vector,
+    recalibrate: Recalibrate | None,
+    B: Vector,
+    decision: Decision,
 ) -> tuple[Vector, Vector]:
     """Return mean vote, square and cube by class, as labelled and as predicted: (3, K, K) each."""
-    n, K = chances.y_proba.shape
-    few = K < MANY_CLASSES or chances.y_proba.dtype != np.float32
+    n, K = y_proba.shape
+    few = K < MANY_CLASSES or y_proba.dtype != np.float32
     precision: Any = np.float64 if few else np.float32
 
     def kernel(part: slice) -> tuple[Vector, Vector, Vector]:
         own, model, mass = np.zeros((3, K, K)), np.zeros((3, K, K)), np.zeros(K)
         for rows in row_blocks(part, K, 2**23):
-            label, size = y[rows], rows.stop - rows.start
-            entries = (chances.weight[rows], label, np.arange(size + 1))
-            of_class, likely = csr_array(entries, shape=(size, K)).T, chances.of(rows).T
+            block, w, size = y_proba[rows], weight[rows], rows.stop - rows.start
+            of_class = csr_array((w, y[rows], np.arange(size + 1)), shape=(size, K)).T
+            likely = block if recalibrate is None else recalibrate(block)
+            likely = (likely * w[:, None]).astype(np.float64, copy=False).T
             mass += likely.sum(axis=1)
             likely = likely.astype(precision, copy=False)
-            votes = _decide(chances.y_proba[rows], B.astype(precision, copy=False), decision)
+            votes = _decide(block, B.astype(precision, copy=False), decision)
             power = votes.copy()
             for i in range(3):
                 own[i] += of_class @ power
@@ -313,7 +311,7 @@ def _moments_by_class(
 
     parts = map_rows(kernel, n, work=n * K**2 / 16, n_parts=2)
     own, model, mass = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
-    own /= np.bincount(y, chances.weight, minlength=K)[:, None]
+    own /= np.bincount(y, weight, minlength=K)[:, None]
     model /= np.maximum(mass, np.finfo(np.float64).tiny)[:, None]
     return own, model
 
@@ -343,28 +341,3 @@ def unmixing(C: Vector, q: Vector, n_target: float) -> Vector:
 def _joined(C: Vector, model: Vector, n: Vector) -> Vector:
     """Return confusion columns of rows joined by a few of the model's."""
     return (n * C + JOINED_ROWS * model) / (n + JOINED_ROWS)
-
-
-def _central_moments(own: Vector, model: Vector, n: Vector) -> tuple[Vector, Vector]:
-    """Return variance and third central moment of votes within classes, the model's rows joined.
-
-    A fraction of one mistake is added to each class where the model expects its mistakes: it takes
-    a vote of 1 from the class and gives it to another one.
-    """
-    share = (MODEL_ROWS / (n + MODEL_ROWS))[:, None]
-    mean, square, cube = (1 - share) * own + share * model
-    correction = (n + MODEL_ROWS) / (n + MODEL_ROWS - 1)
-    variance = np.maximum(square - mean**2, 0) * correction[:, None]
-    third = cube - 3 * mean * square + 2 * mean**3
-    mistakes = _unseen_mistakes(model[0], n)
-    variance += mistakes
-    third += mistakes
-    np.fill_diagonal(third, np.diagonal(third) - 2 * np.diagonal(mistakes))
-    return variance, third
-
-
-def _unseen_mistakes(mean_votes: Vector, n: Vector) -> Vector:
-    """Return the variance that a fraction of one mistake adds, where the model expects it."""
-    wrong = _others(np.maximum(mean_votes, 0))
-    np.fill_diagonal(wrong, 1)
-    return wrong * (MISTAKES / (n + MISTAKES))[:, None]

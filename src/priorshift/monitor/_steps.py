@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +15,15 @@ from priorshift._results import Backend, make_frame, refuse_nan
 from priorshift._typing import Indices, Mask, Vector
 from priorshift.adapt import total_variation
 from priorshift.estimators import PriorEstimate
-from priorshift.text import brief
+from priorshift.text import MISSING, brief, count, html_table, percent
 
 Time = str | int | float | None
 """The time of a step as it is kept: dates become ISO text."""
 
 LEAST_P = 1e-300
+
+LAST_SHOWN = 20
+"""Steps that a notebook shows."""
 
 KINDS = {"index": np.intp, "n_samples": np.intp, "alarm": np.bool_, "raised": np.bool_}
 """Types of the columns of a history that are not float64."""
@@ -91,6 +95,9 @@ class MonitorStep:
     def __repr__(self) -> str:
         when = f"{self.index}" if self.time is None else f"{self.index}, {self.time}"
         return f"MonitorStep({when}: {self.n_samples} rows, {describe(self)})"
+
+    def _repr_html_(self) -> str:
+        return f"<div><p>{escape(repr(self))}</p>{self.estimate.in_html()}</div>"
 
 
 def describe(step: Any) -> str:
@@ -206,13 +213,6 @@ class MonitorHistory:
     def __len__(self) -> int:
         return len(self.time)
 
-    @property
-    def total_variation(self) -> Any:
-        """How far the priors are from the source priors at each step, where these are known."""
-        if self.source_priors is None:
-            return None
-        return total_variation(self.priors, self.source_priors)
-
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return a frame of the named library, one row per step.
 
@@ -223,7 +223,7 @@ class MonitorHistory:
         }
         columns["time"] = list(self.time)
         if self.source_priors is not None:
-            columns["total_variation"] = self.total_variation
+            columns["total_variation"] = total_variation(self.priors, self.source_priors)
         for name, shares in (("prior", self.priors), ("own_prior", self.own_priors)):
             of_class = [f"{name}:{label}" for label in self.classes.tolist()]
             columns |= dict(zip(of_class, shares.T, strict=True))
@@ -236,3 +236,17 @@ class MonitorHistory:
             f"MonitorHistory({len(self)} steps of {self.n_samples.sum():,} rows, "
             f"{self.method}, {self.online}, {alarms})"
         )
+
+    def _repr_html_(self) -> str:
+        header = ("step", "time", "rows", *map(str, self.classes.tolist()), "alarm")
+        rows = [
+            (
+                str(one.index),
+                str(MISSING if one.time is None else one.time),
+                count(one.n_samples),
+                *map(percent, one.priors),
+                describe(one),
+            )
+            for one in self.records()[-LAST_SHOWN:]
+        ]
+        return f"<div><p>{escape(repr(self))}</p>{html_table(rows, header)}</div>"

@@ -15,6 +15,8 @@ PERIODS = (*CALENDAR, "week", "value")
 """What `every` can be, beside a number of rows."""
 
 _ZONE = re.compile(r"(?<=\d)(?:Z|[+-]\d\d:?\d\d)$")
+_DOTTED = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})(?=$|[ T])")
+_SLASHED = re.compile(r"\d\d?/\d\d?/\d{4}(?=$|[ T])")
 _EPOCH_MONDAY = np.datetime64("1970-01-05", "D")
 
 
@@ -75,6 +77,13 @@ def _read(times: NDArray[Any], name: str) -> NDArray[Any]:
     if all(isinstance(cell, int | float) for cell in cells):
         return times.astype(np.float64)
     text = [str(cell) for cell in cells]
+    if all(map(_DOTTED.match, text)):  # the day comes first wherever dots are written
+        text = [_DOTTED.sub(r"\3-\2-\1", re.sub(r"\b(\d)\.", r"0\1.", cell)) for cell in text]
+    elif all(map(_SLASHED.match, text)):
+        raise ValueError(
+            f"{name} has dates such as {text[0]}, and nothing says whether the day or the month "
+            "comes first; write them as 2026-05-01."
+        )
     try:
         # a number alone is no date, though NumPy would take it for a year
         if not any(cell.lstrip("-").isdecimal() for cell in text):

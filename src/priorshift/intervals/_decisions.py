@@ -80,7 +80,7 @@ class HardDecisions:
         """
         pseudo = SHRINKAGE * self.model
         pseudo[self.validation + pseudo < LEAST_CELL] = 0
-        drawn = posterior_draws(
+        population, sample = posterior_draws(
             self.validation,
             self.target,
             alpha=JEFFREYS,
@@ -88,7 +88,7 @@ class HardDecisions:
             n_draws=request.n_resamples,
             random_state=request.rng,
         )
-        draws = drawn.priors if request.estimand == "population" else drawn.realised
+        draws = population if request.estimand == "population" else sample
         return credible_interval(draws, priors, request)
 
 
