@@ -23,7 +23,6 @@ from priorshift._typing import Vector
 from priorshift.border import single_threaded_blas
 from priorshift.solvers._mixture import Mixture
 
-
 LEAST = 1e-30
 """Of exp E[log p]: float32 can still hold it."""
 
