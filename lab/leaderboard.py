@@ -2,7 +2,7 @@
 
     python -m lab leaderboard [--every 5] [--methods NAME ...] [--data data] [--output leaderboard]
 
-Tasks are those of `priorshift.compare.shifted_tasks` on the bundled outputs, on our own networks
+Tasks are those of `lab.shifts.shifted_tasks` on the bundled outputs, on our own networks
 and on the ordinary classifiers that `make data` builds, and the natural shifts that it builds;
 `--every` takes only every n-th. Everybody is given the
 same: validation with labels, target predictions, source priors. Adaptation is the same for all,
@@ -25,8 +25,8 @@ import numpy as np
 from lab.natural import NATURAL, natural_tasks
 from lab.peers import FEW, Contestant, others, ours
 from lab.pools import POOLS, network_tasks, require_data, zoo_tasks
+from lab.shifts import ShiftTask
 from lab.show import markdown, parse, peak
-from priorshift.compare import ShiftTask
 from priorshift.files import write_text
 
 OURS = (

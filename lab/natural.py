@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import priorshift as ps
+from lab.shifts import ShiftTask
 from lab.show import markdown
 from lab.sources import CAUSED
-from priorshift.compare import ShiftTask
 
 METHODS = ("auto", "em", "scm-l", "map", "em-bcts")
 HISTORY_ROWS = 2000

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lab.shifts import ShiftTask, shifted_tasks
 from lab.worlds import softmax
-from priorshift.compare import ShiftTask, shifted_tasks
 from priorshift.datasets import load_fashion_lt
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -27,10 +27,10 @@ from lab import pools
 from lab.ablation import VARIANTS
 from lab.natural import natural_shifts
 from lab.rare import rare_events
+from lab.shifts import ShiftTask
 from lab.show import markdown, parse
 from lab.small import small_cells
 from lab.uci import published_protocol
-from priorshift.compare import ShiftTask
 
 FIXED = ("em", "map", "scm-l", "scm-m", "gls", "em-bcts")
 """The methods that Auto is measured against, unless others are named."""

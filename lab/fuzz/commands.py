@@ -352,7 +352,6 @@ def _test(scene: Scene) -> list[str]:
     words = [*_data(scene), "--resamples", scene.one(("99", "199"), ("1", "0", "x"))]
     words += scene.maybe(0.3, "--decision", scene.one(("soft", "hard"), ("x",)))
     words += scene.maybe(0.3, "--alpha", scene.one(("0.05", "0.5"), ("0", "2", "nan")))
-    words += scene.maybe(0.2, "--alternative", scene.one(("0", "0.2", "1"), ("-1", "x")))
     words += scene.maybe(0.3, "--fail-on-shift") + scene.maybe(0.5, "--json")
     words += scene.maybe(0.2, "--seed", scene.one(("0", "7"), ("-1", "x", str(10**40))))
     return words + _output(scene, 0.3, ".json")
@@ -386,9 +385,6 @@ def _monitor(scene: Scene) -> list[str]:
         words += ["--time-column", scene.one(("day",), ("site", "id", "nope"))]
         periods = scene.one(("day", "week", "value"), ("0", "x", "7"))
     words += ["--every", periods]
-    words += scene.maybe(0.3, "--online", pick(scene.rng, ("flh-ftl", "window", "exponential")))
-    words += scene.maybe(0.1, "--window", scene.one(("2", "10"), ("0", "x")))
-    words += scene.maybe(0.1, "--half-life", scene.one(("1", "0.5"), ("0", "x")))
     words += scene.maybe(0.2, "--alarm-level", scene.one(("0.05", "0.9"), ("0", "x")))
     if chance(scene.rng, 0.4):
         state = scene.folder / "state.npz"
@@ -425,8 +421,6 @@ def _prevalence(scene: Scene) -> list[str]:
     words += ["--n", scene.one(("50", "1000"), ("0", "x", "1"))]
     words += ["--sensitivity", scene.one(share, ("0", "0.1", "2", "nan"))]
     words += ["--specificity", scene.one(share, ("0", "0.1", "2", "nan"))]
-    words += scene.maybe(0.5, "--sensitivity-n", scene.one(("1", "30", "1000"), ("0", "x")))
-    words += scene.maybe(0.5, "--specificity-n", scene.one(("1", "30", "1000"), ("0", "x")))
     return words + scene.maybe(0.5, "--json") + _output(scene, 0.2, ".json", ".csv")
 
 

@@ -564,7 +564,8 @@ def group_counts(world: World) -> Any:
     """Count by group, and estimate from the counts."""
     rng = world.rng
     n = world.target_index.size
-    groups, decision = hostile_groups(world, n), pick(rng, ("hard", "soft"))
+    decision = pick(rng, ("hard", "soft"))
+    groups = hostile_groups(world, n)
     counted = ps.GroupCounts.from_arrays(world.target(), groups, decision=decision)
     made = estimator(world, pick(rng, ("cm", "scm", "scm-l", "cm-l", "bbse")))
     made.fit(world.y_proba_val, world.labels(), **world.source())

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from priorshift.compare import long_tail
+from lab.shifts import long_tail
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]

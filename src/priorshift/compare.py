@@ -1,8 +1,8 @@
-"""Compare estimators on the same data, with or without target labels, and simulate shifts."""
+"""Compare estimators on the same data, with or without target labels."""
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -11,20 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from priorshift._results import Backend, make_frame, refuse_nan
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.adapt import Goal, GoalName, cheapest, priors_from_predictions, total_variation
+from priorshift.adapt import Goal, GoalName, cheapest, total_variation
 from priorshift.border import (
     Block,
     Predictions,
     Rows,
-    check_count,
-    check_indices,
-    check_positive,
-    check_priors,
     check_proba,
     column_of,
     dense,
-    encode_labels,
-    in_class_order,
     known_labels,
     map_reduce,
     ordered,
@@ -52,18 +46,6 @@ from priorshift.text import (
     text_table,
 )
 from priorshift.words import by_other_goals
-
-__all__ = [
-    "SHIFTS",
-    "Comparison",
-    "MethodResult",
-    "Scores",
-    "ShiftTask",
-    "compare",
-    "long_tail",
-    "score",
-    "shifted_tasks",
-]
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
 """Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
@@ -135,34 +117,6 @@ class Scores:
 
     def __post_init__(self) -> None:
         refuse_nan(self)
-
-
-def score(y_proba: ArrayLike, y: ArrayLike, priors: Any, *, classes: ArrayLike) -> Scores:
-    r"""Score adapted predictions and estimated priors against labels.
-
-    Parameters
-    ----------
-    y_proba : array-like of shape (n_samples, n_classes)
-        Adapted probabilities.
-    y : array-like of shape (n_samples,)
-        The target's labels.
-    priors : array-like of shape (n_classes,) or mapping
-        Priors estimated for the target.
-    classes : array-like of shape (n_classes,)
-        Class names in the order of the columns.
-
-    Examples
-    --------
-    >>> from priorshift.compare import score
-    >>> score([[0.8, 0.2], [0.4, 0.6]], [0, 1], [0.6, 0.4], classes=[0, 1])
-    Scores(accuracy=1.0, balanced_accuracy=1.0, log_loss=0.366..., l1_error=0.199..., cost=None)
-    """
-    names = read_labels(classes, name="classes")
-    values = in_class_order(check_proba(y_proba, classes=names), names)
-    index = encode_labels(read_labels(y, values.shape[0]), names)
-    estimated = check_priors(priors, names, "priors")
-    hits, loss, _ = _judged(values, index, None)
-    return _scores(hits, loss, index, estimated)
 
 
 def score_adapted(
@@ -338,7 +292,7 @@ class Comparison:
         return said
 
     @property
-    def columns(self) -> dict[str, str]:
+    def meanings(self) -> dict[str, str]:
         """Meaning of each column of the table, except the method's name."""
         header, _ = self.table()
         return {name: COLUMNS[name] for name in header[1:]}
@@ -378,20 +332,26 @@ class Comparison:
             "conclusion": self.conclusion,
         }
 
-    def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row per method, as a frame of the named library."""
-        columns: dict[str, Any] = {
+    def columns(self) -> dict[str, list[Any]]:
+        """Return one entry per method in each column; `prior:NAME` is that of a class."""
+        found = [result.estimate for result in self.results]
+        columns: dict[str, list[Any]] = {
             "method": [r.method for r in self.results],
-            "status": [r.estimate and r.estimate.status for r in self.results],
-            "gap": [r.estimate and r.estimate.gap for r in self.results],
+            "status": ["refused" if one is None else one.status for one in found],
+            "gap": [None if one is None else one.gap for one in found],
             "disagreement": [r.disagreement for r in self.results],
             "seconds": [r.seconds for r in self.results],
+            "error": [r.error for r in self.results],
         }
-        if self.truth is not None:
-            for name in self.score_names:
-                columns[name] = [r.scores and getattr(r.scores, name) for r in self.results]
-        columns["error"] = [r.error for r in self.results]
-        return make_frame(columns, backend)
+        for name in self.score_names if self.truth is not None else ():
+            columns[name] = [getattr(r.scores, name, None) for r in self.results]
+        for k, name in enumerate(self.classes.tolist()):
+            columns[f"prior:{name}"] = [None if one is None else one.priors[k] for one in found]
+        return columns
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per method, as a frame of the named library."""
+        return make_frame(self.columns(), backend)
 
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Return header and rows as text, for terminals and pages."""
@@ -601,175 +561,3 @@ def _in_agreement(chosen: dict[str, PriorEstimate], classes: NDArray[Any]) -> st
         f"{names} disagree about {apart:.0%} of the cases, most on {classes[k]}: {low} to {high}. "
         "Do not rely on one of them alone."
     )
-
-
-# Simulated shifts
-
-SHIFTS = ("none", "uniform", "lt100", "lt100rev", "lt10perm", "dir0.3", "dir3")
-"""The shifts that `shifted_tasks` simulates; `target_priors` explains them."""
-
-
-@dataclass(frozen=True, eq=False)
-class ShiftTask:
-    """Hold validation and target predictions of one simulated shift; labels are column numbers.
-
-    Attributes
-    ----------
-    family : str
-        Name of the classifier.
-    shift : str
-        How the target priors were chosen, one of `SHIFTS`.
-    y_proba_val, y_val : ndarray
-        Validation.
-    y_proba_target, y_target : ndarray
-        Target; use its labels for scoring only.
-    source_priors, source_label_priors : ndarray of shape (n_classes,)
-        Mean prediction and label frequencies of the training set.
-    """
-
-    family: str
-    shift: str
-    y_proba_val: Floats
-    y_val: Indices
-    y_proba_target: Floats
-    y_target: Indices
-    source_priors: Vector
-    source_label_priors: Vector
-
-    @property
-    def name(self) -> str:
-        """Unique name of the task."""
-        sizes = f"n{self.y_target.size}/v{self.y_val.size}"
-        return f"{self.family}/{self.shift}/{sizes}"
-
-    @property
-    def given(self) -> Mapping[str, Any]:
-        """Arguments of `PriorEstimator.fit` besides the data."""
-        return {
-            "source_priors": self.source_priors,
-            "source_label_priors": self.source_label_priors,
-            "classes": np.arange(self.source_priors.size),
-        }
-
-
-def long_tail(n_classes: int, imbalance: float) -> Vector:
-    """Return priors that fall geometrically; the first is `imbalance` times the last.
-
-    Examples
-    --------
-    >>> from priorshift.compare import long_tail
-    >>> long_tail(3, 4.0).round(3)
-    array([0.571, 0.286, 0.143])
-    """
-    check_count(n_classes, "n_classes", least=2)
-    priors = check_positive(imbalance, "imbalance") ** (-np.arange(n_classes) / (n_classes - 1))
-    return priors / priors.sum()
-
-
-def target_priors(source: Vector, rng: np.random.Generator) -> dict[str, Vector]:
-    """Return the target priors of every shift.
-
-    No shift; uniform; long-tailed 100:1 in the order of the classes and in reverse; long-tailed
-    10:1 in a random order; draws from Dirichlet distributions with concentration 0.3 (sparse) and
-    3 (dense).
-    """
-    K = source.size
-    return {
-        "none": source,
-        "uniform": np.full(K, 1 / K),
-        "lt100": long_tail(K, 100.0),
-        "lt100rev": long_tail(K, 100.0)[::-1].copy(),
-        "lt10perm": long_tail(K, 10.0)[rng.permutation(K)],
-        "dir0.3": rng.dirichlet(np.full(K, 0.3)),
-        "dir3": rng.dirichlet(np.full(K, 3.0)),
-    }
-
-
-def shifted_tasks(
-    family: str,
-    validation: tuple[ArrayLike, ArrayLike],
-    pool: tuple[ArrayLike, ArrayLike],
-    *,
-    train: tuple[ArrayLike, ArrayLike] | None = None,
-    sizes: Sequence[int] = (4000, 500),
-    val_caps: Sequence[int | None] = (None, 10),
-    random_state: int = 0,
-) -> Iterator[ShiftTask]:
-    """Draw targets from a labelled pool under each of `SHIFTS`.
-
-    Parameters
-    ----------
-    family : str
-        Name of the classifier.
-    validation, pool, train : tuple of (y_proba, y)
-        Predictions, with labels as column numbers 0..K-1. Without `train`, validation is assumed to
-        have the class shares of the training set.
-    sizes : sequence of int
-        Number of rows of the targets.
-    val_caps : sequence of int or None
-        Largest number of validation rows per class; None uses all rows.
-    random_state : int
-
-    Yields
-    ------
-    ShiftTask
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from priorshift.compare import shifted_tasks
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.integers(3, size=600)
-    >>> y_proba = 0.7 * np.eye(3)[y] + 0.1
-    >>> tasks = list(shifted_tasks("toy", (y_proba, y), (y_proba, y), sizes=[100]))
-    >>> len(tasks), tasks[0].name
-    (14, 'toy/none/n100/v600')
-    """
-    y_proba_val, y_val = _checked(validation)
-    y_proba_pool, y_pool = _checked(pool)
-    K = y_proba_val.shape[1]
-    rng = np.random.default_rng([random_state, K, y_pool.size])
-    y_proba_train, y_train = (y_proba_val, y_val) if train is None else _checked(train)
-    source = np.maximum(priors_from_predictions(y_proba_train), 1e-6)
-    source, label_priors = source / source.sum(), np.bincount(y_train, minlength=K) / y_train.size
-    available = np.bincount(y_pool, minlength=K) > 0
-    for cap in val_caps:
-        kept = np.arange(y_val.size) if cap is None else _capped(y_val, cap, rng)
-        for shift, priors in target_priors(label_priors, rng).items():
-            possible = np.where(available, priors, 0.0)
-            for size in sizes:
-                rows = draw_rows(y_pool, possible / possible.sum(), size, rng)
-                yield ShiftTask(
-                    family,
-                    shift,
-                    y_proba_val[kept],
-                    y_val[kept],
-                    y_proba_pool[rows],
-                    y_pool[rows],
-                    source,
-                    label_priors,
-                )
-
-
-def draw_rows(y: Indices, priors: Vector, size: int, rng: np.random.Generator) -> Indices:
-    """Draw rows whose labels follow `priors`, without replacement if there are enough rows."""
-    wanted = rng.multinomial(size, priors)
-    parts = []
-    for k in np.flatnonzero(wanted):
-        rows = np.flatnonzero(y == k)
-        parts.append(rng.choice(rows, wanted[k], replace=wanted[k] > rows.size))
-    return rng.permutation(np.concatenate(parts))
-
-
-def _checked(part: tuple[ArrayLike, ArrayLike]) -> tuple[Floats, Indices]:
-    values = check_proba(part[0]).values
-    return values, check_indices(part[1], *values.shape)
-
-
-def _capped(y: Indices, cap: int, rng: np.random.Generator) -> Indices:
-    """Keep at most `cap` rows per class."""
-    order = rng.permutation(y.size)
-    _, start, count = np.unique(np.sort(y[order]), return_index=True, return_counts=True)
-    by_class = order[np.argsort(y[order], kind="stable")]
-    rank = np.arange(y.size) - np.repeat(start, count)
-    return np.sort(by_class[rank < cap])

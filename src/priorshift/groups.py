@@ -64,11 +64,9 @@ from priorshift.border import (
     as_decisions,
     check_choice,
     check_count,
-    check_fraction,
     check_outputs,
     check_positive,
     check_proba,
-    check_sample_weight,
     check_source_mass,
     column_of,
     dense,
@@ -128,12 +126,10 @@ class GroupCounts:
     decision : {"hard", "soft"}
     n_rows : ndarray of shape (n_groups,)
         Rows counted.
-    mass : ndarray of shape (n_groups,)
-        Weight of these rows: a row of weight 2 counts as two rows.
     counts : ndarray of shape (n_groups, n_classes)
-        Weight of the decisions for each class.
-    second : ndarray of shape (n_classes, n_classes) or None
-        Sum over all rows of the products of their decisions; None if not requested.
+        Decisions for each class.
+    second : ndarray of shape (n_classes, n_classes)
+        Sum over all rows of the products of their decisions.
 
     Examples
     --------
@@ -152,20 +148,11 @@ class GroupCounts:
     groups: Labels
     decision: Decision
     n_rows: Indices
-    mass: Vector
     counts: Vector
-    second: Vector | None
+    second: Vector
 
     @classmethod
-    def from_arrays(
-        cls,
-        y_proba: Any,
-        groups: ArrayLike,
-        *,
-        decision: Decision,
-        sample_weight: ArrayLike | None = None,
-        covariance: bool = True,
-    ) -> GroupCounts:
+    def from_arrays(cls, y_proba: Any, groups: ArrayLike, *, decision: Decision) -> GroupCounts:
         """Count decisions by group.
 
         Parameters
@@ -177,16 +164,10 @@ class GroupCounts:
             Group of each row: text, numbers or dates.
         decision : {"hard", "soft"}
             The kind that the estimator's confusion matrix counts, `confusion_.decision`.
-        sample_weight : array-like of shape (n_samples,), optional
-            A row of weight 2 counts as two rows.
-        covariance : bool, default=True
-            Whether to sum the products of decisions too, which pooling needs.
         """
         check_choice(decision, ("hard", "soft"), "decision")
         values = check_proba(y_proba, tables=True).values
-        names, codes = encode_groups(read_groups(groups, values.shape[0]))
-        weight = check_sample_weight(sample_weight, values.shape[0])
-        return count_groups(values, names, codes, weight, decision, covariance=covariance)
+        return count_groups(values, *encode_groups(read_groups(groups, values.shape[0])), decision)
 
     def total(self) -> DecisionCounts:
         """Return the counts of all groups together."""
@@ -213,14 +194,12 @@ class GroupCounts:
             joined[theirs] += two
             return joined
 
-        both = self.second is not None and other.second is not None
         return GroupCounts(
             names,
             self.decision,
             join(self.n_rows, other.n_rows),
-            join(self.mass, other.mass),
             join(self.counts, other.counts),
-            self.second + other.second if both else None,  # type: ignore[operator]
+            self.second + other.second,
         )
 
     def __repr__(self) -> str:
@@ -231,31 +210,16 @@ class GroupCounts:
         )
 
 
-def count_groups(
-    y_proba: Rows,
-    names: Labels,
-    codes: Indices,
-    weight: Vector | None,
-    decision: Decision,
-    *,
-    covariance: bool,
-) -> GroupCounts:
+def count_groups(y_proba: Rows, names: Labels, codes: Indices, decision: Decision) -> GroupCounts:
     """Count clean rows by the numbers of their groups, in blocks, wherever the rows are."""
     K, G = y_proba.shape[1], names.size
-    kernel = _CountByGroup(codes, G, decision, weight, covariance)
     size = min(max(BLOCK_BYTES, 8 * G * K), LARGEST_BLOCK_BYTES)
     data = y_proba if decision == "hard" else dense(y_proba)
+    kernel = _CountByGroup(codes, G, decision)
     counts, second = map_reduce(kernel, data, block_bytes=size, n_parts=N_PARTS)
-    if decision == "hard" and covariance:
+    if decision == "hard":
         second = np.diag(counts.sum(axis=0))
-    return GroupCounts(
-        names,
-        decision,
-        np.bincount(codes, minlength=G),
-        np.bincount(codes, weight, minlength=G).astype(np.float64),
-        counts,
-        second if covariance else None,
-    )
+    return GroupCounts(names, decision, np.bincount(codes, minlength=G), counts, second)
 
 
 @dataclass(frozen=True)
@@ -265,22 +229,18 @@ class _CountByGroup:
     codes: Indices
     n_groups: int
     decision: Decision
-    weight: Vector | None
-    covariance: bool
 
     def __call__(self, block: Block, rows: slice) -> tuple[Vector, Vector]:
         K, codes = block.shape[1], self.codes[rows]
-        weight = None if self.weight is None else self.weight[rows]
         if self.decision == "hard":
             cells = codes * K + block.argmax(axis=1)
-            counts = np.bincount(cells, weight, minlength=self.n_groups * K)
+            counts = np.bincount(cells, minlength=self.n_groups * K)
             return counts.reshape(-1, K).astype(np.float64), np.zeros((0, 0))
         block = block.astype(np.float64, copy=False)
-        weighted = block if weight is None else block * weight[:, None]
         # a product with a sparse matrix of codes sums by group without sorting
         ends = np.arange(codes.size + 1)
         members = csr_array((np.ones(codes.size), codes, ends), (codes.size, self.n_groups))
-        return members.T @ weighted, block.T @ weighted if self.covariance else np.zeros((0, 0))
+        return members.T @ block, block.T @ block
 
 
 def read_groups(groups: ArrayLike, n_samples: int | None = None) -> Labels:
@@ -380,12 +340,7 @@ class Pool:
         cls, pooling: float | Literal["auto"], counts: GroupCounts, C: Vector, priors: Vector
     ) -> Pool:
         """Find the axes for a confusion matrix and the whole's priors, and choose v."""
-        if counts.second is None:
-            raise ValueError(
-                "pooling needs the products of decisions; count with covariance=True, or pass "
-                "pooling=None."
-            )
-        mass, sums = counts.mass, counts.counts
+        mass, sums = counts.n_rows.astype(np.float64), counts.counts
         N, K = mass.sum(), C.shape[1]
         mean = sums.sum(axis=0) / N
         q = np.tile(mean, (mass.size, 1))
@@ -474,8 +429,7 @@ def within_covariance(counts: GroupCounts) -> Vector:
     Groups of few rows say little about it, so as many rows as there are classes count by their
     distance from the mean of all rows instead.
     """
-    assert counts.second is not None
-    mass, sums = counts.mass, counts.counts
+    mass, sums = counts.n_rows, counts.counts
     N, K = mass.sum(), sums.shape[1]
     present = mass > 0
     mean = sums.sum(axis=0) / N
@@ -682,7 +636,6 @@ class GroupEstimates(FrozenArrays):
         groups: ArrayLike,
         *,
         from_logits: bool = False,
-        strength: float = 1.0,
         unknown: Literal["refuse", "pooled"] = "refuse",
     ) -> NDArray[Any]:
         """Adapt each row to the priors of its group.
@@ -693,7 +646,7 @@ class GroupEstimates(FrozenArrays):
             Predicted probabilities.
         groups : array-like of shape (n_samples,)
             Group of each row.
-        from_logits, strength
+        from_logits
             As in `PriorEstimate.adapt`.
         unknown : {"refuse", "pooled"}, default="refuse"
             What to do with a group that has no estimate: raise, or adapt to the pooled priors.
@@ -725,8 +678,7 @@ class GroupEstimates(FrozenArrays):
         if self.pooled.calibrator is not None:
             values = self.pooled.calibrator.apply(values, from_logits=from_logits)
             from_logits = False
-        power = self.pooled.strength * check_fraction(strength, "strength")
-        ratios = np.vstack([self.ratio, self.pooled.ratio]) ** power
+        ratios = np.vstack([self.ratio, self.pooled.ratio]) ** self.pooled.strength
         adapted = reweight(values, ratios, from_logits=from_logits, codes=codes)
         return like_input(predictions, adapted, self.classes)
 
@@ -851,7 +803,6 @@ class GroupedRows(NamedTuple):
     y_proba: Any
     names: Labels
     codes: Indices
-    weight: Vector | None
 
 
 def estimate_groups(
@@ -862,7 +813,6 @@ def estimate_groups(
     y_pred: ArrayLike | None = None,
     pooling: Pooling = "auto",
     confidence_level: float | None = None,
-    sample_weight: ArrayLike | None = None,
 ) -> GroupEstimates:
     r"""Estimate the target priors of each group: site, week, device.
 
@@ -889,8 +839,6 @@ def estimate_groups(
         many rows the pooled priors count for in every group.
     confidence_level : float, optional
         For example 0.95, to give every prior an interval. Not for EM and MAP.
-    sample_weight : array-like of shape (n_samples,), optional
-        A row of weight 2 counts as two rows.
 
     Examples
     --------
@@ -919,16 +867,16 @@ def estimate_groups(
         require_decisions(estimator, y_pred, y_proba)
         y_proba = as_decisions(y_pred, estimator.classes_)
     if isinstance(y_proba, GroupCounts):
-        if groups is not None or sample_weight is not None:
-            raise ValueError("counts hold their groups and weights; leave out the arguments.")
+        if groups is not None:
+            raise ValueError("counts hold their groups; leave out the argument.")
         if not estimator.counts_suffice:
             raise ValueError(
                 f"{type(estimator).__name__} needs the rows of the target, which counts do not "
                 "keep; pass y_proba and groups, or use a method such as SCM-L."
             )
         return _from_counts(estimator, y_proba, pooling, request)
-    rows = _read(estimator, y_proba, groups, sample_weight)
-    if _is_each_alone(estimator, rows, pooling, request):
+    rows = _read(estimator, y_proba, groups)
+    if _is_each_alone(estimator, pooling, request):
         return _estimate_each(estimator, rows)
     if estimator.batch == "calibrated":
         return _from_calibrated(estimator, rows, pooling, request)
@@ -942,8 +890,8 @@ def estimate_groups(
     return _from_posteriors(estimator, rows, pooling)
 
 
-def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: Any) -> GroupedRows:
-    """Check rows, groups and weights; methods with a confusion matrix read rows in blocks."""
+def _read(estimator: PriorEstimator, y_proba: Any, groups: Any) -> GroupedRows:
+    """Check rows and groups; methods with a confusion matrix read rows in blocks."""
     if groups is None:
         raise ValueError("groups is missing; pass the group of each row.")
     y_proba, groups = column_of(y_proba, groups, "groups")
@@ -956,8 +904,7 @@ def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: A
             estimator.classes_,
             origin=estimator.source_priors_from_,
         )
-    names, codes = encode_groups(read_groups(groups, values.shape[0]))
-    return GroupedRows(values, names, codes, check_sample_weight(sample_weight, values.shape[0]))
+    return GroupedRows(values, *encode_groups(read_groups(groups, values.shape[0])))
 
 
 def _from_calibrated(
@@ -969,12 +916,10 @@ def _from_calibrated(
     stay as they are if it leaves them alone. If they do, each is adapted to its own priors: the
     method's caution is about the whole target, and pooling plays its part for groups.
     """
-    if rows.weight is not None:
-        raise ValueError(f"{type(estimator).__name__} takes no sample_weight; use SCM-L.")
     whole = estimator.estimate(Predictions.from_checked(rows.y_proba))
     soft, calibrator = estimator._soft_decisions()
     rows = rows._replace(y_proba=calibrator.apply(rows.y_proba))
-    if _is_each_alone(soft, rows, pooling, request):
+    if _is_each_alone(soft, pooling, request):
         found = _estimate_each(soft, rows)
     else:
         found = _from_decisions(soft, rows, pooling, request)
@@ -1003,7 +948,7 @@ def _from_decisions(
 ) -> GroupEstimates:
     """Estimate groups by a method with a confusion matrix."""
     _require_batch(estimator)  # before the work
-    counts = count_groups(*rows, estimator.confusion_.decision, covariance=bool(pooling))
+    counts = count_groups(*rows, estimator.confusion_.decision)
     return _from_counts(estimator, counts, pooling, request)
 
 
@@ -1022,8 +967,8 @@ def _from_counts(
             f"{counts.decision} decisions on {counts.counts.shape[1]}. Count with "
             f"GroupCounts.from_arrays(y_proba, groups, decision={decision!r})."
         )
-    if not counts.mass.any():
-        raise ValueError("no group has a row of weight above 0; there is nothing to estimate from.")
+    if not counts.n_rows.any():
+        raise ValueError("no group has a row; there is nothing to estimate from.")
     whole = estimator.estimate_counts(counts.total())
     informative = estimator._informative(counts.counts)
     pool, pooled, solved = None, whole, None
@@ -1032,7 +977,7 @@ def _from_counts(
     else:
         pool = Pool.of(pooling, counts, estimator._columns, whole.priors)
     if pool is not None and pool.variance > 0:
-        N, mass = counts.mass.sum(), counts.mass
+        N, mass = float(counts.n_rows.sum()), counts.n_rows.astype(np.float64)
         if (estimator._hyper_prior != 1).any():
             # it acts on each group as it does on all rows: pooling is what protects small groups
             mass = np.full_like(mass, N)
@@ -1045,7 +990,7 @@ def _from_counts(
     )
     if request is None:
         return found
-    interval, error = _intervals(estimator, found.priors, counts.mass, pool, request)
+    interval, error = _intervals(estimator, found.priors, counts.n_rows, pool, request)
     return replace(
         found,
         interval=interval,
@@ -1066,15 +1011,14 @@ def _from_posteriors(
     }
     alpha, source = estimator._hyper_prior, estimator.source_priors_
     _require_concave(alpha)
-    y_proba, names, codes, weight = rows
+    y_proba, names, codes = rows
     scale = prior_ratio(np.ones_like(source), source)
-    problem = Mixture.of(y_proba, scale=scale, weights=weight, alpha=alpha)
+    problem = Mixture.of(y_proba, scale=scale, alpha=alpha)
     solution = maximise(problem, start=source, **budget)
     estimator._warn_if_short(solution)
     whole = estimator._result(solution.value, solution, y_proba.shape[0])
     possible = y_proba @ scale.astype(y_proba.dtype) > 0  # some priors explain these rows
-    told = np.bincount(codes, possible if weight is None else possible * weight, names.size)
-    informative = told > 0
+    informative = np.bincount(codes, possible, names.size) > 0
     pool, pooled, excess, solved = None, whole, alpha - 1, None
     if pooling:
         pool = _pool_posteriors(rows, scale, whole, pooling)
@@ -1088,7 +1032,7 @@ def _from_posteriors(
             codes,
             np.flatnonzero(informative),
             scale=scale,
-            weights=weight,
+            weights=None,
             excess=excess,
             start=pooled.priors,
             **budget,
@@ -1114,12 +1058,10 @@ def _pool_posteriors(
         block = rows.y_proba[part] * (scale * around)
         total = block.sum(axis=1, keepdims=True)
         block = np.divide(block, total, out=np.tile(around, (block.shape[0], 1)), where=total > 0)
-        weight = None if rows.weight is None else rows.weight[part]
-        return count_groups(block, rows.names, rows.codes[part], weight, "soft", covariance=True)
+        return count_groups(block, rows.names, rows.codes[part], "soft")
 
     counts = reduce(add, map(count, row_blocks(n, K, COUNT_BYTES)))
-    assert counts.second is not None
-    R = counts.second / counts.mass.sum() / around
+    R = counts.second / counts.n_rows.sum() / around
     lost = R.sum(axis=0) <= 0  # no row gives the class any probability: as if always recognised
     R[lost, lost] = 1.0
     R /= R.sum(axis=0)
@@ -1127,13 +1069,12 @@ def _pool_posteriors(
 
 
 def _is_each_alone(
-    estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling, request: IntervalRequest | None
+    estimator: PriorEstimator, pooling: Pooling, request: IntervalRequest | None
 ) -> bool:
     """Whether to estimate every group as a target of its own, because no batch can solve for it."""
-    plain = rows.weight is None and request is None
     by_counts = estimator.counts_suffice and estimator.confusion_.seen.all()
     in_batch = estimator.batch is not None and (by_counts or not estimator.counts_suffice)
-    return not in_batch and plain and not pooling
+    return not in_batch and request is None and not pooling
 
 
 def _estimate_each(estimator: PriorEstimator, rows: GroupedRows) -> GroupEstimates:
@@ -1171,7 +1112,7 @@ def _estimate_each(estimator: PriorEstimator, rows: GroupedRows) -> GroupEstimat
 def _intervals(
     estimator: PriorEstimator,
     priors: Vector,
-    mass: Vector,
+    mass: Indices,
     pool: Pool | None,
     request: IntervalRequest,
 ) -> tuple[Vector, Vector]:
@@ -1198,7 +1139,7 @@ def _require_batch(estimator: PriorEstimator) -> None:
     """Refuse a fitted method that cannot solve for the counts of many groups."""
     if estimator.batch != "counts":
         raise ValueError(
-            f"{estimator!r} cannot pool groups, nor use weights, intervals or counts for them; use "
+            f"{estimator!r} cannot pool groups, nor use intervals or counts for them; use "
             "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto, or estimate each group by "
             f"itself: {argument('pooling=none', 'pooling=None')}, with rows in memory."
         )
@@ -1207,7 +1148,7 @@ def _require_batch(estimator: PriorEstimator) -> None:
         raise ValueError(
             f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}, so a "
             "confusion matrix cannot tell its share in a group, nor how far to pool; add samples, "
-            "pass rows in memory with pooling=None and no weights or confidence_level, which "
+            "pass rows in memory with pooling=None and no confidence_level, which "
             f"estimates each group by itself, or use EM or MAP with {argument('source_priors')}."
         )
     if getattr(estimator, "solver", "certified") != "certified":

@@ -6,14 +6,14 @@ import pytest
 
 import priorshift as ps
 
-GIVEN = ["prevalence", "--positives", "120", "--n", "1000"]
-GIVEN += ["--sensitivity", "0.9", "--specificity", "0.95"]
-SIZES = ["--sensitivity-n", "100", "--specificity-n", "200"]
+RESULTS = ["prevalence", "--positives", "120", "--n", "1000"]
+GIVEN = [*RESULTS, "--sensitivity", "0.9", "--specificity", "0.95"]
+COUNTED = [*RESULTS, "--sensitivity", "90/100", "--specificity", "190/200"]
 
 
-@pytest.mark.parametrize("sizes", [[], SIZES])
-def test_numbers_are_those_of_the_library(sizes, ask):
-    found = ask(*GIVEN, *sizes)
+@pytest.mark.parametrize("given", [GIVEN, COUNTED])
+def test_numbers_are_those_of_the_library(given, ask):
+    sizes, found = given is COUNTED, ask(*given)
     named = {"n_positive": 100, "n_negative": 200} if sizes else {}
     known = ps.Confusion.from_rates(sensitivity=0.9, specificity=0.95, **named)
     shift = ps.CML().fit(confusion=known).estimate_counts([880, 120], 0.95)
@@ -25,7 +25,7 @@ def test_numbers_are_those_of_the_library(sizes, ask):
 
 
 def test_a_person_reads_one_line(ok):
-    done = ok(*GIVEN, *SIZES)
+    done = ok(*COUNTED)
     assert done.stdout.startswith("Prevalence 8.24%, 95% interval ")
     assert "12.0% of the results are positive" in done.stdout
     assert not done.stderr
@@ -41,24 +41,18 @@ def test_errors_say_what_to_do(run):
     assert "must sum to more than 1" in " ".join(done.stderr.split())
 
 
-def test_rates_are_given_as_counted(ok, run):
-    counts = ["--sensitivity", "90/100", "--specificity", "190/200"]
-    given = GIVEN[:5]
-    assert ok(*given, *counts).stdout == ok(*GIVEN, *SIZES).stdout
-    done = run(*given, *counts, "--sensitivity-n", 100)
-    assert done.exit_code == 2
-    assert "drop --sensitivity-n" in " ".join(done.stderr.split())
+def test_rates_are_shares_or_counts(run):
     for wrong in ("1.2", "5/4", "1/0", "many"):
-        done = run(*given, "--sensitivity", wrong, "--specificity", "0.9")
+        done = run(*RESULTS, "--sensitivity", wrong, "--specificity", "0.9")
         assert done.exit_code == 2
         assert "two counts such as 130/157" in " ".join(done.stderr.split())
 
 
 def test_the_interval_is_named(ok, ask):
     assert "(Wilson's, mapped through exact error rates)" in ok(*GIVEN).stdout
-    done = ok(*GIVEN, *SIZES)
+    done = ok(*COUNTED)
     assert "(score interval, with the errors of the rates)" in done.stdout
-    assert "score interval" in ask(*GIVEN, *SIZES)["interval_by"]
+    assert "score interval" in ask(*COUNTED)["interval_by"]
 
 
 def test_fewer_positives_than_mistakes_are_doubted(ok):

@@ -15,14 +15,14 @@ from priorshift.cli._adapt import fingerprint
 from priorshift.cli._options import Request
 from priorshift.files import _base, _resume
 
-FORMATS = ["npy", "csv", "arrow", "feather", "parquet"]
+FORMATS = ["npy", "npz", "csv", "arrow", "feather", "parquet"]
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 
 KILLED = """
 import json, os, signal, sys
 import priorshift as ps
 from priorshift.cli import _adapt, main
-from priorshift.files import _arrow, _base, _resume
+from priorshift.files import _base, _resume
 
 _base.BLOCK_ROWS, _resume.EVERY_SECONDS, _adapt.RESUMABLE_BYTES = 50, 0.0, 0
 adapt = ps.PriorEstimate.adapt
@@ -35,16 +35,7 @@ def killed(*arguments, **options):
         os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
     return adapt(*arguments, **options)
 
-if os.environ["WHERE"] == "adapting":
-    ps.PriorEstimate.adapt = killed
-else:  # joining
-    batches_of_parts = _arrow._batches_of_parts
-
-    def killed_in_the_middle(*arguments):
-        yield next(batches_of_parts(*arguments))
-        os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
-
-    _arrow._batches_of_parts = killed_in_the_middle
+ps.PriorEstimate.adapt = killed
 codes = []
 for words in json.loads(sys.argv[1]):
     child = os.fork()  # which has imported all that it needs
@@ -63,16 +54,11 @@ def small(monkeypatch):
     monkeypatch.setattr(_adapt, "RESUMABLE_BYTES", 0)
 
 
-def killed(*runs, name="SIGKILL", where="adapting"):
-    """Run commands, each in a process that a signal ends after two blocks; return exit codes.
-
-    Or it ends in the middle of joining what was adapted.
-    """
+def killed(*runs, name="SIGKILL"):
+    """Run commands, each in a process that a signal ends after two blocks; return exit codes."""
     runs = json.dumps([[str(word) for word in words] for words in runs])
     words = [sys.executable, "-c", KILLED, runs]
-    done = subprocess.run(
-        words, env={**os.environ, "SIGNAL": name, "WHERE": where}, capture_output=True
-    )
+    done = subprocess.run(words, env={**os.environ, "SIGNAL": name}, capture_output=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -96,20 +82,6 @@ def test_killed_runs_go_on_and_write_the_same_bytes(data, files, write, ok, tmp_
         assert "Going on after row 100, where an earlier run ended.\n" in result.stderr
         assert new[suffix].read_bytes() == whole.read_bytes()
         assert json.loads(result.stdout) == expected | {"output": str(new[suffix])}
-    assert not list(tmp_path.glob(".*"))
-
-
-@posix
-@pytest.mark.slow
-@pytest.mark.usefixtures("small")
-def test_a_run_killed_while_it_joins_parquet_goes_on(data, files, write, ok, tmp_path):
-    target, new = write("t.parquet", data.y_proba), tmp_path / "new.parquet"
-    words = ("adapt", "--validation", files[0], "--method", "em", "--target", target, "--output")
-    assert killed((*words, new), (*words, new), where="joining") == [-signal.SIGKILL] * 2
-    assert not new.exists()
-    assert "Going on after row" in ok(*words, new).stderr
-    ok(*words, tmp_path / "whole.parquet")
-    assert new.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
     assert not list(tmp_path.glob(".*"))
 
 

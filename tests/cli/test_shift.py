@@ -48,10 +48,9 @@ def test_json_is_what_the_library_says(invoke, both, data):
 
 
 def test_options_reach_the_test(invoke, both):
-    options = ("--alpha", "0.2", "--alternative", "0.3", "--resamples", "49")
+    options = ("--alpha", "0.2", "--resamples", "49")
     answer = json.loads(invoke(*both, *options, "--seed", 5, "--json").stdout)
     assert answer["alpha"] == 0.2
-    assert answer["alternative"] == 0.3
     assert answer["n_resamples"] == 49
     label_priors = ("--source-label-priors", "ant=0.2,bee=0.3,cow=0.5")
     answer = json.loads(invoke(*both, *label_priors, "--json").stdout)

@@ -88,8 +88,8 @@ def test_round_trip(tmp_path, name):
     assert new.schema.equals(data.schema)
     mark = {b"priorshift.adapted": ps.__version__.encode()}
     assert new.schema.metadata.items() >= ({b"mine": b"yes"} | mark).items()
-    assert file.adapted is None
-    assert open_predictions(file.path.with_name(f"new-{name}")).adapted == ps.__version__
+    assert file.stored.adapted is None
+    assert open_predictions(file.path.with_name(f"new-{name}")).stored.adapted == ps.__version__
     for other in ("id", "label", "when", "nested", "__index_level_0__"):
         assert new.column(other).to_pylist() == data.column(other).to_pylist()
     np.testing.assert_array_equal(matrix(new), turn(VALUES))

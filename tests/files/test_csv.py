@@ -248,18 +248,16 @@ def test_the_header_tells_what_separates_cells(make, text, new, remark):
     assert file.values(names)[0].tolist() == [0.25, 0.75]
     assert file.head(1, names).tolist() == [[0.25, 0.75]]
     assert rewritten(file, names=names).decode() == new
-    assert file.remarks == () if remark is None else remark in file.remarks[0]
+    assert file.stored.remarks == () if remark is None else remark in file.stored.remarks[0]
 
 
 def test_compressed_files_are_known_by_their_first_bytes(make, tmp_path):
     text = "id,a,b\n" + "".join(f"{i},0.25,0.75\n" for i in range(2500))
-    assert make(text).resumable
     for name in ("t.csv.gz", "t.csv", "T.CSV.GZ"):
         packed = tmp_path / name
         packed.write_bytes(gzip.compress(text.encode()))
         file = open_predictions(packed)
         assert file.names == ("id", "a", "b")
-        assert not file.resumable
         np.testing.assert_array_equal(file.values(["a", "b"]), np.tile([0.25, 0.75], (2500, 1)))
         with (tmp_path / "new.csv.gz").open("wb") as stream:
             file.rewrite(stream, ["a", "b"], swap, silent)

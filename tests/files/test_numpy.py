@@ -125,11 +125,11 @@ def test_logits_are_known_by_their_key(tmp_path):
     np.savez(tmp_path / "a.npz", logits=VALUES)
     np.savez(tmp_path / "b.npz", logits=VALUES, y_proba=VALUES + 1)
     file = open_predictions(tmp_path / "a.npz")
-    assert (file.kind, file.key) == ("logits", "logits")
+    assert (file.kind, file.stored.key) == ("logits", "logits")
     assert rewritten(file).files == ["y_proba", "priorshift.adapted"]
-    assert open_predictions(tmp_path / "b.npz").key == "y_proba"
+    assert open_predictions(tmp_path / "b.npz").stored.key == "y_proba"
     both = open_predictions(tmp_path / "b.npz", logits=True)
-    assert (both.kind, both.key) == ("logits", "logits")
+    assert (both.kind, both.stored.key) == ("logits", "logits")
     assert rewritten(both).files == ["y_proba", "priorshift.adapted"]
 
 

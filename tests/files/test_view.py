@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from priorshift.border import Table
-from priorshift.files import ClassView, _base, open_predictions
+from priorshift.files import _base, open_predictions
 
 ROWS = np.array([[0.125, 0.5, 0.375], [0.25, 0.25, 0.5], [1.0, 0.0, 0.0]])
 TABLES = ["csv", "csv.gz", "tsv", "parquet", "arrow"]
@@ -55,7 +55,7 @@ def test_columns_are_called_by_their_classes(make, suffix, monkeypatch):
     monkeypatch.setattr(_base, "BLOCK_ROWS", 2)
     columns = dict(zip(COLUMNS.values(), ROWS.T.tolist(), strict=True))
     file = make(suffix, {"id": [7, 8, 9], **columns})
-    view = ClassView.of(file, COLUMNS)
+    view = file.meant(COLUMNS)
     assert view.names == ("cat", "dog", "fox")
     order = ["fox", "cat", "dog"]
     np.testing.assert_array_equal(view.values(order), ROWS[:, [2, 0, 1]])
@@ -86,7 +86,7 @@ def test_one_column_is_two_classes(make, tmp_path, suffix, order, logits, monkey
         path, column = make(suffix, {"proba": p.tolist()}).path, {"ill": "proba"}
     file = open_predictions(path, logits=logits)
     assert file.single
-    view = ClassView.of(file, column, binary=("well", "ill"))
+    view = file.meant(column, binary=("well", "ill"))
     assert view.names == ("well", "ill")
     assert not view.single
     both = {"ill": p, "well": np.zeros(3) if logits else 1 - p}
@@ -113,7 +113,7 @@ def test_one_column_is_two_classes(make, tmp_path, suffix, order, logits, monkey
     if path.suffix == ".npz":
         assert np.load(new.path)["y_proba"].shape == shape
         assert np.load(new.path)["site"].tolist() == [0, 1, 2]
-        assert new.adapted is not None
+        assert new.stored.adapted is not None
 
 
 @pytest.mark.parametrize("suffix", [*TABLES, "npy"])
@@ -124,7 +124,7 @@ def test_rounded_rows_are_divided_by_their_sums(make, tmp_path, suffix):
         file = open_predictions(tmp_path / "t.npy")
     else:
         file = make(suffix, dict(zip("abc", rounded.T.tolist(), strict=True)))
-    view = ClassView.of(file, renormalise=True)
+    view = file.meant(renormalise=True)
     for rows in (view.values(None), in_memory(view.rows()), view.head(5)):
         np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-6)
         np.testing.assert_allclose(rows[1], 1 / 3, atol=1e-6)
@@ -133,11 +133,11 @@ def test_rounded_rows_are_divided_by_their_sums(make, tmp_path, suffix):
 def test_rows_that_no_division_mends_stay_as_they_are(make):
     bad = np.array([[0.0, 0.0], [-0.5, 1.5], [np.nan, 1.0], [np.inf, 0.0]])
     file = make("parquet", dict(zip("ab", bad.T.tolist(), strict=True)))
-    np.testing.assert_array_equal(ClassView.of(file, renormalise=True).values(None), bad)
+    np.testing.assert_array_equal(file.meant(renormalise=True).values(None), bad)
 
 
 def test_a_view_that_changes_nothing_is_the_file(make):
     file = make("csv", {"a": [0.5], "b": [0.5]})
-    assert ClassView.of(file) is file
-    assert ClassView.of(file, {"a": "a", "b": "b"}) is file
-    assert ClassView.of(file, {"a": "b", "b": "a"}).names == ("a", "b")
+    assert file.meant() == file
+    assert file.meant({"a": "a", "b": "b"}) == file
+    assert file.meant({"a": "b", "b": "a"}).names == ("a", "b")

@@ -9,7 +9,7 @@ from priorshift import groups as module
 from priorshift.border import ArrayTable
 from priorshift.groups import GroupCounts
 
-FIELDS = ("n_rows", "mass", "counts", "second")
+FIELDS = ("n_rows", "counts", "second")
 
 
 def same(one, other):
@@ -34,7 +34,7 @@ def test_counts_are_those_of_each_group(rows, decision, dtype):
     for at, group in enumerate(counts.groups):
         alone = ps.DecisionCounts.from_arrays(y_proba[groups == group], decision=decision)
         np.testing.assert_allclose(counts.counts[at], alone.counts, rtol=1e-14)
-        assert counts.n_rows[at] == counts.mass[at] == alone.n_samples
+        assert counts.n_rows[at] == alone.n_samples
     total, whole = counts.total(), ps.DecisionCounts.from_arrays(y_proba, decision=decision)
     np.testing.assert_allclose(total.counts, whole.counts, rtol=1e-14)
     assert (total.decision, total.n_samples) == (decision, 5000)
@@ -81,28 +81,15 @@ def test_what_is_read_in_blocks_gives_the_same(rows, decision, kind, tmp_path, m
     same(GroupCounts.from_arrays(given, groups, decision=decision), whole)
 
 
-@pytest.mark.parametrize("decision", ["hard", "soft"])
-def test_repeated_rows_are_weights(rows, rng, decision):
-    y_proba, groups = rows
-    times = rng.integers(0, 4, 5000)
-    repeated = np.repeat(np.arange(5000), times)
-    one = GroupCounts.from_arrays(y_proba, groups, decision=decision, sample_weight=times)
-    other = GroupCounts.from_arrays(y_proba[repeated], groups[repeated], decision=decision)
-    np.testing.assert_array_equal(one.groups, other.groups)
-    np.testing.assert_array_equal(one.mass, other.mass)
-    np.testing.assert_allclose(one.counts, other.counts, rtol=1e-13)
-    np.testing.assert_allclose(one.second, other.second, rtol=1e-13)
-
-
 def test_groups_of_one_part_only_are_kept(rows):
     y_proba, _ = rows
     one = GroupCounts.from_arrays(y_proba[:2], ["b", "a"], decision="soft")
-    other = GroupCounts.from_arrays(y_proba[2:4], ["c", "a"], decision="soft", covariance=False)
+    other = GroupCounts.from_arrays(y_proba[2:4], ["c", "a"], decision="soft")
     total = one + other
     assert total.groups.tolist() == ["a", "b", "c"]
     assert total.n_rows.tolist() == [2, 1, 1]
     np.testing.assert_allclose(total.counts, [y_proba[1] + y_proba[3], y_proba[0], y_proba[2]])
-    assert total.second is None
+    np.testing.assert_allclose(total.second, y_proba[:4].T @ y_proba[:4])
     assert repr(total) == "GroupCounts(soft decisions of 4 rows, 3 groups, 6 classes)"
 
 

@@ -94,26 +94,6 @@ def test_rows_and_classes_permute(grouped, rng, method, pooling):
 
 
 @pytest.mark.parametrize(
-    ("method", "pooling"),
-    [("scm-l", None), ("cm-l", "auto"), ("scm-m", None), ("bbse", "auto"), ("em", "auto")],
-)
-def test_repeated_rows_are_weights(grouped, rng, method, pooling):
-    data = grouped(sizes=(80, 20, 200, 11, 40))
-    est = data.fit(method, **({"tol": 1e-6} if method == "em" else {}))
-    times = rng.integers(1, 4, data.groups.size)
-    repeated = np.repeat(np.arange(times.size), times)
-    one = quietly(
-        estimate_groups, est, data.y_proba, data.groups, pooling=pooling, sample_weight=times
-    )
-    other = quietly(
-        estimate_groups, est, data.y_proba[repeated], data.groups[repeated], pooling=pooling
-    )
-    np.testing.assert_allclose(one.priors, other.priors, atol=1e-3)
-    np.testing.assert_allclose(one.weight, other.weight, atol=1e-3)
-    assert one.n.sum() == times.size  # rows, not weights
-
-
-@pytest.mark.parametrize(
     ("method", "pooling"), [("cm-l", None), ("scm-l", "auto"), ("scm-m", None), ("bbse", "auto")]
 )
 def test_counts_made_in_parts_give_the_same(grouped, method, pooling):
@@ -177,26 +157,6 @@ def test_two_classes_as_one_column(grouped):
     np.testing.assert_allclose(
         one.priors, estimate_groups(est, data.y_proba, data.groups).priors, atol=1e-9
     )
-
-
-def test_a_group_of_weight_0_gets_the_pooled_priors(grouped):
-    data = grouped()
-    weight = (data.groups != 1).astype(float)
-    for method in ("scm-l", "scm-m", "cm", "em"):
-        est = data.fit(method)
-        for pooling in ("auto", None, 20.0):
-            with pytest.warns(PriorShiftWarning, match="1 groups have no row to learn from"):
-                found = quietly_but_empty(est, data, weight, pooling)
-            np.testing.assert_array_equal(found.priors[1], found.pooled.priors)
-            assert (found.weight[1], found.status[1]) == (0, "direct")
-
-
-def quietly_but_empty(est, data, weight, pooling):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*negative entr.*")
-        return estimate_groups(
-            est, data.y_proba, data.groups, pooling=pooling, sample_weight=weight
-        )
 
 
 def test_decisions_that_validation_never_saw_say_nothing():
@@ -281,12 +241,10 @@ def test_clear_errors(grouped):
         estimate_groups(est, data.y_proba, data.groups, confidence_level=95.0)
     with pytest.raises(ValueError, match="EM has no intervals by group"):
         estimate_groups(data.fit("em"), data.y_proba, data.groups, confidence_level=0.9)
-    counts = GroupCounts.from_arrays(data.y_proba, data.groups, decision="hard", covariance=False)
+    counts = GroupCounts.from_arrays(data.y_proba, data.groups, decision="hard")
     with pytest.raises(ValueError, match="SCML needs counts of soft decisions on 4 classes"):
         estimate_groups(est, counts)
-    with pytest.raises(ValueError, match="covariance=True"):
-        estimate_groups(data.fit("cm-l"), counts)
-    with pytest.raises(ValueError, match="leave out the arguments"):
+    with pytest.raises(ValueError, match="leave out the argument"):
         estimate_groups(data.fit("cm-l"), counts, data.groups)
     for method in ("em", "auto"):
         with pytest.raises(ValueError, match="needs the rows of the target"):
@@ -343,12 +301,6 @@ def test_groups_that_are_alike_get_what_auto_says(overconfident):
         found.adapt(copies, np.repeat(np.arange(4), 300)), whole.adapt(copies), atol=1e-12
     )
     assert found[2].decision["sentence"] == whole.decision["sentence"]
-
-
-def test_weights_are_refused(overconfident):
-    data, auto, y_proba = overconfident()
-    with pytest.raises(ValueError, match="Auto takes no sample_weight"):
-        estimate_groups(auto, y_proba, data.groups, sample_weight=np.ones(data.groups.size))
 
 
 def test_a_frame_after_a_frame_is_no_surprise():

@@ -129,10 +129,10 @@ def test_axes_turn_noise_and_signal_into_independent_numbers(grouped):
     spread = Pool.of("auto", counts, C, p)
     Sigma = within_covariance(counts)
     np.testing.assert_allclose(spread.axes @ spread.axes.T, Sigma, atol=1e-12)
-    d = (counts.mass.sum() * p + 0.25) / (counts.mass.sum() + 1)
+    d = (counts.n_rows.sum() * p + 0.25) / (counts.n_rows.sum() + 1)
     signal = C @ (np.diag(d) - np.outer(d, d)) @ C.T
     np.testing.assert_allclose((spread.axes * spread.signal) @ spread.axes.T, signal, atol=1e-12)
-    frequencies = counts.counts / counts.mass[:, None]
+    frequencies = counts.counts / counts.n_rows[:, None]
     np.testing.assert_allclose(spread.decisions(spread.theta), frequencies, atol=1e-12)
     raw = np.linalg.solve(C, frequencies.T).T
     centre = np.linalg.solve(C, spread.mean)
@@ -143,7 +143,7 @@ def test_the_covariance_is_that_within_groups(grouped):
     data = grouped(sizes=(2000, 3000, 1500), concentration=1.0)
     counts = GroupCounts.from_arrays(data.y_proba, data.groups, decision="soft")
     parts = [np.cov(data.y_proba[data.groups == g].T, bias=True) for g in range(3)]
-    oracle = np.average(parts, axis=0, weights=counts.mass)
+    oracle = np.average(parts, axis=0, weights=counts.n_rows)
     np.testing.assert_allclose(within_covariance(counts), oracle, atol=1e-3)
 
 
@@ -155,12 +155,12 @@ def test_posterior_variance_is_that_of_the_linear_model(grouped):
     spread = Pool.of("auto", counts, C, est.estimate(data.y_proba).priors)
     v, g = 0.05, 3
     D = np.linalg.solve(C, np.linalg.solve(C, (spread.axes * spread.signal) @ spread.axes.T).T)
-    noise = np.linalg.solve(C, np.linalg.solve(C, spread.axes @ spread.axes.T / counts.mass[g]).T)
+    noise = np.linalg.solve(C, np.linalg.solve(C, spread.axes @ spread.axes.T / counts.n_rows[g]).T)
     D, noise = v * D[:-1, :-1], noise[:-1, :-1]
     oracle = np.linalg.inv(np.linalg.inv(D) + np.linalg.inv(noise))
     far = replace(
         spread,
-        mass=np.append(counts.mass, 1e12),
+        mass=np.append(counts.n_rows, 1e12),
         theta=np.vstack([spread.theta, 0 * spread.theta[:1]]),
         variance=v,
     )
@@ -225,7 +225,7 @@ def test_rounding_of_single_precision_leaves_a_covariance():
     rng = np.random.default_rng(4)
     shares = rng.dirichlet(np.ones(2), size=5)
     y_proba = np.insert(shares, 1, 0.0, axis=1).astype(np.float16)
-    weight = 1e12 * rng.exponential(size=5)
-    groups = [1, 2, 3, 1, 2]
-    counts = GroupCounts.from_arrays(y_proba, groups, decision="soft", sample_weight=weight)
+    counts = GroupCounts.from_arrays(y_proba, [1, 2, 3, 1, 2], decision="soft")
+    many = {name: 10**12 * getattr(counts, name) for name in ("n_rows", "counts", "second")}
+    counts = replace(counts, **many)
     assert np.linalg.eigvalsh(within_covariance(counts)[:-1, :-1])[0] > 0

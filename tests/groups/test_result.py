@@ -55,14 +55,13 @@ def test_labels_are_labels_also_where_they_are_numbers(data):
 
 
 @pytest.mark.parametrize("from_logits", [False, True])
-@pytest.mark.parametrize("strength", [1.0, 0.3, 0.0])
-def test_each_row_is_adapted_by_its_group(found, data, from_logits, strength):
+def test_each_row_is_adapted_by_its_group(found, data, from_logits):
     labels = SITES[data.groups]
     given = np.log(data.y_proba) + 1 if from_logits else data.y_proba
-    adapted = found.adapt(given, labels, from_logits=from_logits, strength=strength)
+    adapted = found.adapt(given, labels, from_logits=from_logits)
     for site in SITES:
         rows = labels == site
-        expected = found[site].adapt(given[rows], from_logits=from_logits, strength=strength)
+        expected = found[site].adapt(given[rows], from_logits=from_logits)
         np.testing.assert_allclose(adapted[rows], expected, atol=1e-12)
     np.testing.assert_allclose(adapted.sum(axis=1), 1)
 

@@ -12,10 +12,10 @@ from lab import ablation, pools, quality, small
 from lab.peers import plain_em
 from lab.quality import Judged, Score, figures, judge, kept_promises, report, score
 from lab.rare import NATURAL, outcomes, rare_events, sample
+from lab.shifts import ShiftTask, shifted_tasks
 from lab.show import parse
 from lab.uci import BAG_ROWS, PUBLISHED, bags, errors_on, published_protocol
 from priorshift import Auto, PriorShiftWarning
-from priorshift.compare import ShiftTask, shifted_tasks
 
 
 def task_of(y_proba, y, *, shift="uniform", source=(0.5, 0.5)):

@@ -285,7 +285,7 @@ def test_edited_files_are_refused_or_sound(n_batches, simulate, rng, tmp_path):
 def test_what_could_not_be_read_again_is_not_written(simulate, rng, tmp_path):
     monitor, _ = begun(simulate, rng)
     monitor._alarm = dataclasses.replace(monitor._alarm, largest=np.inf)
-    with pytest.raises(ValueError, match="cannot be saved: the alarm's largest is not a finite"):
+    with pytest.raises(ValueError, match="cannot be saved: its largest is not a finite"):
         monitor.save(tmp_path / "state.json")
     assert not list(tmp_path.iterdir())
 

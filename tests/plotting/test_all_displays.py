@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 import priorshift as ps
 from priorshift import plotting
+from priorshift.evidence import Reliability
 from priorshift.plotting import style
 
 SIZES = (2, 1000)
@@ -38,7 +39,8 @@ def confusion_display(K, rng):
 
 
 def reliability_display(K, rng):
-    return plotting.ReliabilityDisplay([0.6, 0.9], [0.5, 0.95], [4, 30], np.arange(40), K)
+    bins = np.array([4, 30]), np.array([0.6, 0.9]), np.array([0.5, 0.95]), np.arange(40)
+    return plotting.ReliabilityDisplay(Reliability(*bins), K)
 
 
 def sample_size_display(K, rng):
@@ -73,7 +75,9 @@ def monitor_display(K, rng):
         rng.dirichlet(np.ones(K), 60),
         np.full(K, 1 / K),
         names(K),
-        raised=np.arange(60) == 40,
+        tuple(range(60)),
+        np.arange(60) == 40,
+        np.arange(60) >= 40,
         method="scm-l",
     )
 
@@ -207,10 +211,11 @@ def test_class_names_with_dollars_and_line_breaks_are_drawn_as_they_are(make_est
     display.figure_.savefig(io.BytesIO())
     drawn = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert drawn == ["$\\frac", "two lines", "$x$ and $y"]
-    for kind in ("priors", "distance"):
+    for most in (0, 60):  # distances, and priors
         shown = plotting.ComparisonDisplay(
-            [estimate.priors] * 2, ["$\\frac", "$b"], estimate.classes
-        ).plot(kind=kind)
-        shown.figure_.savefig(io.BytesIO())
+            np.array([estimate.priors] * 2), ["$\\frac", "$b"], estimate.classes
+        )
+        shown.MAX_DOTS = most
+        shown.plot().figure_.savefig(io.BytesIO())
     conditional = ps.Confusion.from_arrays(np.eye(3), np.arange(3), decision="hard")
     plotting.ConfusionDisplay.from_confusion(conditional, classes).figure_.savefig(io.BytesIO())

@@ -15,6 +15,12 @@ Y_PROBA = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.4, 0.6]])
 Y = np.array(["cat", "dog", "dog", "dog"])
 
 
+def confused(conditional, classes):
+    """Make a display whose empty columns are of classes without samples."""
+    conditional = np.asarray(conditional, float)
+    return ConfusionDisplay(conditional, np.asarray(classes), conditional.max(axis=0) > 0)
+
+
 def cells(ax):
     """Return what is written into cells, by row and column."""
     return {text.get_position()[::-1]: text.get_text() for text in ax.texts}
@@ -52,13 +58,13 @@ def test_the_confusion_of_a_fitted_estimator_is_the_same(ax):
 
 
 def test_the_condition_number_stands_in_the_title(ax):
-    display = ConfusionDisplay([[0.8, 0.2], [0.2, 0.8]], ["a", "b"]).plot(ax)
+    display = confused([[0.8, 0.2], [0.2, 0.8]], ["a", "b"]).plot(ax)
     assert display.condition_number == pytest.approx(5 / 3)
     assert ax.get_title(loc="left") == "Confusion matrix\ncondition number 1.67; numbers in %"
 
 
 def test_text_stands_out_from_its_cell(ax):
-    ConfusionDisplay([[0.9, 0.0], [0.1, 1.0]], ["a", "b"]).plot(ax)
+    confused([[0.9, 0.0], [0.1, 1.0]], ["a", "b"]).plot(ax)
     image = ax.get_images()[0]
     for text in ax.texts:
         column, row = text.get_position()
@@ -72,7 +78,7 @@ def test_text_stands_out_from_its_cell(ax):
 
 def test_columns_without_samples_are_hatched_and_left_out_of_the_condition(ax):
     conditional = np.array([[0.8, 0.0, 0.3], [0.1, 0.0, 0.1], [0.1, 0.0, 0.6]])
-    display = ConfusionDisplay(conditional, ["a", "b", "c"]).plot(ax)
+    display = confused(conditional, ["a", "b", "c"]).plot(ax)
     assert display.seen.tolist() == [True, False, True]
     assert np.ma.getmaskarray(display.im_.get_array()).tolist() == [[False, True, False]] * 3
     hatched = next(c for c in ax.collections if c.get_label() == "not in validation")
@@ -85,7 +91,7 @@ def test_columns_without_samples_are_hatched_and_left_out_of_the_condition(ax):
 
 
 def test_the_frame_has_a_row_a_cell_and_nothing_for_unseen_classes():
-    display = ConfusionDisplay([[1.0, 0.0], [0.0, 0.0]], ["a", "b"])
+    display = confused([[1.0, 0.0], [0.0, 0.0]], ["a", "b"])
     expected = {
         "decision": ["a", "a", "b", "b"],
         "true_class": ["a", "b", "a", "b"],
@@ -99,14 +105,14 @@ def test_the_frame_has_a_row_a_cell_and_nothing_for_unseen_classes():
 
 @pytest.mark.parametrize(("K", "written"), [(12, True), (13, False)])
 def test_numbers_are_written_where_they_fit(K, written, ax):
-    ConfusionDisplay(np.eye(K), np.arange(K)).plot(ax)
+    confused(np.eye(K), np.arange(K)).plot(ax)
     assert len(ax.texts) == (K * K if written else 0)
     assert ("numbers in %" in ax.get_title(loc="left")) == written
 
 
 @pytest.mark.parametrize(("K", "ticks"), [(30, 30), (100, 10), (400, 8)])
 def test_ticks_are_thinned(K, ticks, ax):
-    display = ConfusionDisplay(np.eye(K), [f"c{k}" for k in range(K)]).plot(ax)
+    display = confused(np.eye(K), [f"c{k}" for k in range(K)]).plot(ax)
     shown = [label.get_text() for label in ax.get_xticklabels()]
     assert len(shown) == ticks
     assert shown[1] == f"c{K // ticks}"
@@ -114,7 +120,7 @@ def test_ticks_are_thinned(K, ticks, ax):
 
 
 def test_very_many_classes_are_grouped_and_ticks_stay_with_their_classes(ax):
-    ConfusionDisplay(np.eye(600), np.arange(600)).plot(ax)
+    confused(np.eye(600), np.arange(600)).plot(ax)
     assert "a cell is 3 x 3 classes" in ax.get_title(loc="left")
     assert ax.get_images()[0].get_array().shape == (200, 200)
     np.testing.assert_allclose(ax.get_xticks()[1], 50.5 / 3 - 0.5)
@@ -139,7 +145,7 @@ def test_groups_leave_out_unseen_classes(rng):
 
 
 def test_unseen_classes_within_groups_are_not_called_hatched(ax):
-    ConfusionDisplay(np.diag(np.arange(400) != 3).astype(float), np.arange(400)).plot(ax)
+    confused(np.diag(np.arange(400) != 3).astype(float), np.arange(400)).plot(ax)
     assert "1 not in validation" in ax.get_title(loc="left")
     assert "hatched" not in ax.get_title(loc="left")
 
@@ -147,27 +153,7 @@ def test_unseen_classes_within_groups_are_not_called_hatched(ax):
 # Errors
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (([[1.0, 0.0]], ["a", "b"]), r"must be square.* got shape \(1, 2\)"),
-        (([[2.0, 0.0], [1.0, 1.0]], ["a", "b"]), "column 0 sums to 3.* Divide each column"),
-        (([[1.5, 0.0], [-0.5, 1.0]], ["a", "b"]), "column 0 sums to 1"),
-        (([[1.0, 0.0], [np.nan, 1.0]], ["a", "b"]), "column 0 sums to nan"),
-        (([[1.0, 0.0], [0.0, 1.0]], ["a"]), "classes has 1 entries"),
-        (([[0.0, 0.0], [0.0, 0.0]], ["a", "b"]), "one must have some"),
-    ],
-)
-def test_bad_matrices_are_refused(given, message):
-    with pytest.raises(ValueError, match=message):
-        ConfusionDisplay(*given)
-
-
 def test_bad_arguments_are_refused(ax):
-    with pytest.raises(ValueError, match="decision must be one of 'hard', 'soft'"):
-        ConfusionDisplay(np.eye(2), ["a", "b"], decision="firm")
-    with pytest.raises(ValueError, match="seen must say for each of 2 classes"):
-        ConfusionDisplay(np.eye(2), ["a", "b"], seen=[True])
     with pytest.raises(ValueError, match="y has 3 labels but there are 4 rows"):
         ConfusionDisplay.from_predictions(Y_PROBA, Y[:3], ax=ax)
     with pytest.raises(ValueError, match="label outside classes: 'dog'"):
@@ -185,7 +171,7 @@ def test_bad_arguments_are_refused(ax):
     ],
 )
 def test_names_of_classes_do_not_overlap(K, name):
-    display = ConfusionDisplay(np.eye(K), [name.format(k) for k in range(K)]).plot()
+    display = confused(np.eye(K), [name.format(k) for k in range(K)]).plot()
     display.figure_.draw_without_rendering()
     for labels in (display.ax_.get_xticklabels(), display.ax_.get_yticklabels()):
         boxes = [label.get_window_extent() for label in labels]

@@ -50,5 +50,3 @@ def test_errors_say_what_to_do(data):
         CostDisplay.from_predictions(y_proba, y, positive_class="ill")
     with pytest.raises(ValueError, match="no row of class 1"):
         CostDisplay.from_predictions(y_proba[:500], y[:500], classes=[0, 1])
-    with pytest.raises(ValueError, match="one number per point"):
-        CostDisplay([0, 1], [1], [1], "ill")

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import priorshift as ps
 from priorshift.groups import estimate_groups
@@ -103,12 +102,3 @@ def test_one_group_is_not_called_groups():
     assert GroupsDisplay([[0.5, 0.5]], ["a"], ["b", "c"], [0.5, 0.5]).summary() == (
         "1 group, 2 classes; median total variation from pooled 0%"
     )
-
-
-def test_wrong_shapes_are_refused():
-    with pytest.raises(ValueError, match=r"priors has shape \(2, 3\) where \(3, 3\) is needed"):
-        GroupsDisplay(PRIORS[:2], GROUPS, CLASSES, POOLED)
-    with pytest.raises(ValueError, match="interval has shape"):
-        display(interval=PRIORS)
-    with pytest.raises(ValueError, match="pooled must sum to 1"):
-        GroupsDisplay(PRIORS, GROUPS, CLASSES, 2 * POOLED)

@@ -24,6 +24,17 @@ def monitor(simulate, rng):
     return monitor
 
 
+def monitored(priors, source, classes, *, time=None, raised=None, **more):
+    """Make a display of steps that are numbered, without an alarm, unless said otherwise."""
+    n, numbered = len(priors), time is None
+    raised = np.zeros(n, bool) if raised is None else np.asarray(raised, bool)
+    time = tuple(range(n)) if numbered else tuple(time)
+    source = None if source is None else np.asarray(source)
+    alarm = more.pop("alarm", raised)
+    about = (np.asarray(priors), source, np.asarray(classes), time, raised, alarm)
+    return MonitorDisplay(*about, numbered=numbered, **more)
+
+
 def lines(display):
     return [line for line in display.ax_.get_lines() if len(line.get_xdata()) > 1]
 
@@ -50,14 +61,14 @@ def test_a_history_is_as_good_as_its_monitor(monitor, ax):
 
 
 def test_a_stream_without_alarms_shows_none():
-    display = MonitorDisplay([[0.5, 0.5], [0.4, 0.6]], [0.5, 0.5], ["a", "b"]).plot()
+    display = monitored([[0.5, 0.5], [0.4, 0.6]], [0.5, 0.5], ["a", "b"]).plot()
     labels = display.ax_.get_legend_handles_labels()[1]
     assert labels == ["source"]
     assert "no alarm" in display.summary()
 
 
 def test_one_step_is_drawn_too():
-    MonitorDisplay([[0.5, 0.5]], [0.5, 0.5], ["a", "b"]).plot().figure_.savefig(io.BytesIO())
+    monitored([[0.5, 0.5]], [0.5, 0.5], ["a", "b"]).plot().figure_.savefig(io.BytesIO())
 
 
 def test_only_the_classes_that_moved_most_are_drawn(monkeypatch):
@@ -65,14 +76,14 @@ def test_only_the_classes_that_moved_most_are_drawn(monkeypatch):
     priors = np.full((5, 30), 1 / 30)
     priors[3, 17] += 0.01
     priors[3, 4] -= 0.01
-    display = MonitorDisplay(priors, np.full(30, 1 / 30), np.arange(30)).plot()
+    display = monitored(priors, np.full(30, 1 / 30), np.arange(30)).plot()
     assert display.movers().tolist() == [4, 17]
     assert "not shown: 28 classes" in display.ax_.get_title(loc="left")
 
 
 def test_long_streams_are_drawn_with_few_points(rng):
     priors = rng.dirichlet(np.ones(8), 5000)
-    display = MonitorDisplay(priors, np.full(8, 1 / 8), np.arange(8)).plot()
+    display = monitored(priors, np.full(8, 1 / 8), np.arange(8)).plot()
     assert max(len(line.get_xdata()) for line in display.ax_.get_lines()) <= MAX_POINTS
     for line in display.ax_.get_lines()[:8]:
         assert line.get_xdata()[-1] == 4999
@@ -94,30 +105,14 @@ def test_times_are_dates_or_numbers_else_steps(time, expected):
 
 def test_names_at_the_ends_of_lines_keep_their_distance():
     priors = np.tile([0.3, 0.29, 0.28, 0.13], (3, 1))
-    display = MonitorDisplay(priors, np.full(4, 0.25), list("abcd")).plot()
+    display = monitored(priors, np.full(4, 0.25), list("abcd")).plot()
     heights = sorted(text.xyann[1] for text in display.ax_.texts)
     assert min(np.diff(heights)) >= 0.05
     assert heights[-1] <= 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"priors": [0.5, 0.5]}, "priors must be finite, of shape"),
-        ({"priors": np.zeros((0, 2))}, "with at least one step"),
-        ({"time": [1]}, "time must have 2 entries"),
-        ({"raised": [True]}, "raised must have 2 entries"),
-        ({"classes": ["a"]}, "classes has 1 entries"),
-    ],
-)
-def test_bad_numbers_are_refused(changes, message):
-    given = {"priors": np.full((2, 2), 0.5), "source_priors": [0.5, 0.5], "classes": ["a", "b"]}
-    with pytest.raises(ValueError, match=message):
-        MonitorDisplay(**{**given, **changes})
-
-
 def test_a_source_prior_above_all_that_came_is_inside_the_axes():
-    display = MonitorDisplay(np.tile([0.1, 0.2, 0.7], (5, 1)), [0.05, 0.05, 0.9], CLASSES).plot()
+    display = monitored(np.tile([0.1, 0.2, 0.7], (5, 1)), [0.05, 0.05, 0.9], CLASSES).plot()
     assert display.ax_.get_ylim()[1] > 0.9
 
 
@@ -136,19 +131,19 @@ def heights_of_names(display):
 )
 def test_names_stand_beside_the_ends_of_their_lines(priors, source, monkeypatch):
     monkeypatch.setattr(MonitorDisplay, "MAX_CLASSES", 1)
-    display = MonitorDisplay(np.tile(priors, (5, 1)), source, CLASSES).plot()
+    display = monitored(np.tile(priors, (5, 1)), source, CLASSES).plot()
     ((height, end),) = heights_of_names(display)
     assert height == pytest.approx(end)
 
 
 def test_small_priors_fill_the_axes(rng):
     priors = rng.dirichlet(np.full(1000, 50.0), 9)
-    display = MonitorDisplay(priors, np.full(1000, 0.001), np.arange(1000)).plot()
+    display = monitored(priors, np.full(1000, 0.001), np.arange(1000)).plot()
     assert display.ax_.get_ylim()[1] < 1.1 * priors.max()
 
 
 def test_names_are_in_the_ink_of_the_style_with_a_line_to_their_own():
-    display = MonitorDisplay(np.full((3, 2), 0.5), [0.5, 0.5], ["a", "b"]).plot()
+    display = monitored(np.full((3, 2), 0.5), [0.5, 0.5], ["a", "b"]).plot()
     for text, line in zip(display.ax_.texts, display.ax_.get_lines(), strict=False):
         assert text.get_color() == "black"
         assert to_hex(text.arrow_patch.get_edgecolor()) == to_hex(line.get_color())
@@ -164,7 +159,7 @@ def test_names_are_in_the_ink_of_the_style_with_a_line_to_their_own():
     ],
 )
 def test_the_axis_says_whether_it_is_time(time, label, ax):
-    display = MonitorDisplay(np.full((3, 2), 0.5), [0.5, 0.5], ["a", "b"], time=time).plot(ax)
+    display = monitored(np.full((3, 2), 0.5), [0.5, 0.5], ["a", "b"], time=time).plot(ax)
     assert display.ax_.get_xlabel() == label
 
 
@@ -180,14 +175,14 @@ def test_steps_without_times_keep_their_numbers(simulate, rng):
 
 @pytest.mark.parametrize("n_steps", [1, 2, 3])
 def test_ticks_stand_at_whole_steps(n_steps):
-    display = MonitorDisplay(np.full((n_steps, 2), 0.5), [0.5, 0.5], ["a", "b"]).plot()
+    display = monitored(np.full((n_steps, 2), 0.5), [0.5, 0.5], ["a", "b"]).plot()
     low, high = display.ax_.get_xlim()
     ticks = [tick for tick in display.ax_.get_xticks() if low <= tick <= high]
     assert ticks == list(range(n_steps))
 
 
 def test_alarms_do_not_reach_into_the_legend():
-    display = MonitorDisplay(np.full((3, 2), 0.5), [0.5, 0.5], ["a", "b"], raised=[0, 1, 0]).plot()
+    display = monitored(np.full((3, 2), 0.5), [0.5, 0.5], ["a", "b"], raised=[0, 1, 0]).plot()
     display.figure_.draw_without_rendering()
     (marks,) = [line for line in display.ax_.get_lines() if line.get_label() == "alarm raised"]
     legend = display.ax_.get_legend().get_window_extent()
@@ -195,7 +190,7 @@ def test_alarms_do_not_reach_into_the_legend():
 
 
 def test_source_and_class_have_one_colour(ax):
-    display = MonitorDisplay([[0.1, 0.2, 0.7]] * 3, [0.05, 0.05, 0.9], CLASSES).plot(ax)
+    display = monitored([[0.1, 0.2, 0.7]] * 3, [0.05, 0.05, 0.9], CLASSES).plot(ax)
     (circles,) = [one for one in ax.collections if one.get_label() == "source"]
     lines = [to_rgba(line.get_color()) for line in ax.lines[:3]]
     np.testing.assert_allclose(circles.get_edgecolors(), lines)

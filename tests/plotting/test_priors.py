@@ -201,22 +201,6 @@ def test_the_frame_has_every_class_in_order(make_estimate):
     assert "lower" not in PriorsDisplay(TARGET, SOURCE, CLASSES).frame().columns
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"priors": [0.5, 0.4, 0.2, 0.1]}, "priors must sum to 1"),
-        ({"source_priors": [0.5, 0.5]}, "source_priors must be 4 numbers"),
-        ({"classes": ["a", "b"]}, "classes has 2 entries"),
-        ({"interval": np.zeros((2, 2))}, r"interval .* shape \(4, 2\); got shape \(2, 2\)"),
-        ({"interval": [[0.2, 0.1]] * 4}, "a lower bound above its upper one"),
-    ],
-)
-def test_bad_data_are_refused(wrong, message):
-    given = {"priors": TARGET, "source_priors": SOURCE, "classes": CLASSES} | wrong
-    with pytest.raises(ValueError, match=message):
-        PriorsDisplay(**given)
-
-
 # Words
 
 

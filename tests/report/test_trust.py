@@ -199,14 +199,6 @@ def test_strength_is_told(pets):
     assert "to the power of 0.500, and" in render_report(half)
 
 
-def test_the_null_hypothesis_can_be_given(pets, read):
-    null = dict(zip(pets.classes.tolist(), [0.1, 0.2, 0.3, 0.4], strict=True))
-    page = read(pets.render(source_label_priors=null))
-    assert page.data["shift_test"]["source_label_priors"] == pytest.approx(null)
-    with pytest.raises(ValueError, match="source_label_priors"):
-        pets.render(source_label_priors=[0.5, 0.5])
-
-
 def test_classes_that_cannot_be_told_apart_are_named(read):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 300)

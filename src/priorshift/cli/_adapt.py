@@ -5,9 +5,10 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any, NamedTuple
@@ -44,9 +45,7 @@ TEXT = (".csv", ".tsv")
 """Formats that can go to stdout."""
 
 
-@command(
-    "adapt validation.csv target.csv --output adapted.csv",
-)
+@command("adapt validation.csv target.csv --output adapted.csv")
 @options.data_options(validation="EM, MAP, --known-priors and --adapter can do without.")
 @options.target_labels_option
 @options.goal_options
@@ -150,7 +149,7 @@ def _destination(
                 stream.seek(0)
                 copyfileobj(stream, sys.stdout.buffer)
                 sys.stdout.flush()
-    elif large and not is_device(file) and data.target.resumable and data.request.stdin is None:
+    elif large and not is_device(file) and data.request.stdin is None:
         with resumable_file(file, fingerprint(data.request, method, decision_column)) as partial:
             yield partial
     else:
@@ -165,31 +164,18 @@ def fingerprint(request: options.Request, method: str, decision_column: str | No
     named = {name: str(value) for name, value in asdict(request).items() if value is not None}
     files = {}
     for name, value in named.items():
-        try:
-            path = Path(value).resolve(strict=True)
-            state = path.stat()
-        except OSError:  # it names no file
-            continue
-        files[name] = [str(path), state.st_size, state.st_mtime_ns]
-    try:
-        pyarrow = version("pyarrow")
-    except PackageNotFoundError:
-        pyarrow = None
-    known = {
-        "method": method,
-        "decision_column": decision_column,
-        "safe_csv": is_safe_csv(),
-        "options": named,
-        "files": files,
-        "versions": [__version__, np.__version__, pyarrow],
-    }
-    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+        with suppress(OSError):  # it names no file
+            state = Path(value).resolve(strict=True).stat()
+            files[name] = [state.st_ino, state.st_size, state.st_mtime_ns]
+    pyarrow = version("pyarrow") if find_spec("pyarrow") else None
+    decided = [method, decision_column, is_safe_csv(), __version__, np.__version__, pyarrow]
+    return hashlib.sha256(json.dumps([decided, named, files]).encode()).hexdigest()
 
 
 def _make_plan(data: Data, method: str, partial: Partial) -> Plan:
     """Estimate and assess, or continue with what the earlier run found."""
     if partial.kept is not None:
-        note(f"Going on after row {partial.begin.rows:,}, where an earlier run ended.")
+        note(f"Going on after row {partial.rows:,}, where an earlier run ended.")
         kept = partial.kept["plan"]
         return Plan(**{**kept, "shift": PriorEstimate.from_dict(kept["shift"])})
     with busy("Estimating"):
@@ -208,11 +194,9 @@ def _rewrite(
     The first rows are returned too, as they were and as they are.
     """
     shift, from_logits, costs = plan.shift, data.target.kind == "logits", data.costs
-    n_rows, n_changed = partial.begin.rows, 0
+    n_rows, n_changed = partial.rows, 0 if partial.kept is None else partial.kept["n_changed"]
     heads: tuple[Floats, Floats] | None = None
     decided: Indices = np.zeros(0, dtype=np.intp)
-    if partial.kept is not None:
-        n_changed = partial.kept["n_changed"]
 
     def adapt_block(block: Floats) -> Floats:
         nonlocal n_rows, n_changed, heads, decided

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -37,7 +37,7 @@ from priorshift.cli._read import (
     say_no_labels,
     text_labels,
 )
-from priorshift.files import KeptRows, PredictionFile
+from priorshift.files import PredictionFile
 
 SHOWN_ROWS, SHOWN_CLASSES = 3, 25
 """First rows that are shown, and classes of them."""
@@ -45,26 +45,8 @@ SHOWN_ROWS, SHOWN_CLASSES = 3, 25
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@dataclass(frozen=True)
-class Understood:
-    """How a file is read, and what is wrong with it."""
-
-    path: str
-    n_rows: int | None
-    classes: list[str]
-    columns: dict[str, str]
-    """The column of each class; of two classes, perhaps of one only."""
-    label_column: str | None
-    label_counts: dict[str, int]
-    ignored: list[str]
-    first_rows: list[list[float]]
-    remarks: list[str]
-    problem: str | None
-    predicted_column: str | None = None
-    decision_counts: dict[str, int] = field(default_factory=dict)
-    """How often each class was decided for, where there are no probabilities."""
-    differences: list[str] = field(default_factory=list)
-    """What is not as in the first file, one sentence each."""
+Understood = dict[str, Any]
+"""How a file is read, and what is wrong with it."""
 
 
 @command("check validation.csv target.csv")
@@ -80,15 +62,17 @@ def check(files: tuple[Path, ...], as_json: bool, **named: Any) -> None:
     the first.
     """
     found = _understand(files, options.Request(target=files[0], **named))
-    found = [found[0], *(replace(one, differences=_differ(found[0], one)) for one in found[1:])]
+    first = found[0]
+    for other in found[1:]:
+        other["differences"] = _differ(first, other)
     if as_json:
-        emit(document("check", None, files=[asdict(one) for one in found]))
+        emit(document("check", None, files=found))
     else:
-        labelled = any(one.label_column is not None for one in found)
+        labelled = any(one["label_column"] is not None for one in found)
         for one in found:
-            same = one is not found[0] and one.columns == found[0].columns and not one.problem
+            same = one is not first and one["columns"] == first["columns"] and not one["problem"]
             _show(one, labelled=labelled, table=not same)
-    if any(one.problem for one in found):
+    if any(one["problem"] for one in found):
         click.get_current_context().exit(BAD_DATA)
 
 
@@ -117,7 +101,7 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
     if request.predicted_column is not None:  # those of validation name the classes
         at = validation or 0
         first = _understand_file(opened[at], labels[at], origin[at], request, is_target=False)
-        names = None if first.problem else np.array(first.classes)
+        names = None if first["problem"] else np.array(first["classes"])
         return [
             first
             if file is opened[at]
@@ -140,31 +124,26 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
         _understand_file(file, raw, told, request, known, columns, files, is_target=at != labelled)
         for at, (file, raw, told) in enumerate(zip(files, labels, origin, strict=True))
     ]
-    if hidden is None or (len(found) == 1 and not found[hidden].problem):
+    if hidden is None or (len(found) == 1 and not found[hidden]["problem"]):
         return found
-    unknown = f"its classes are not known without the labels of {opened[hidden].where}."
-    return [
-        replace(
-            one, problem=say_no_labels(opened[hidden]) if at == hidden else one.problem and unknown
-        )
-        for at, one in enumerate(found)
-    ]
+    for one in found:
+        unknown = f"its classes are not known without the labels of {opened[hidden].where}."
+        one["problem"] = one["problem"] and unknown
+    found[hidden]["problem"] = say_no_labels(opened[hidden])
+    return found
 
 
 def _differ(first: Understood, other: Understood) -> list[str]:
     """Say which columns one of two files has alone."""
     one, two = (
-        [*each.columns.values(), *filter(None, [each.label_column]), *each.ignored]
+        [*each["columns"].values(), *filter(None, [each["label_column"]]), *each["ignored"]]
         for each in (first, other)
     )
-    said = []
-    for names, path in (
-        ([name for name in one if name not in two], first.path),
-        ([name for name in two if name not in one], other.path),
-    ):
-        if names:
-            said.append(f"Only in {path}: {some(names, 20)}.")
-    return said
+    alone = (
+        ([name for name in one if name not in two], first["path"]),
+        ([name for name in two if name not in one], other["path"]),
+    )
+    return [f"Only in {path}: {some(names, 20)}." for names, path in alone if names]
 
 
 def _understand_file(
@@ -185,7 +164,7 @@ def _understand_file(
     decisions on validation.
     """
     column, (label_column, where) = request.predicted_column, origin
-    n_rows, problem, remarks = None, None, list(file.remarks)
+    n_rows, problem, remarks = None, None, list(file.stored.remarks)
     text, decided = np.array([]), np.array([])
     try:
         if column is not None:
@@ -199,7 +178,7 @@ def _understand_file(
             if request.drop_missing:
                 missing = lacks_numbers(file, columns)
                 file = without_missing(file, missing, None if is_target else raw)
-                if raw is not None and isinstance(file, KeptRows):
+                if raw is not None and file.kept is not None:
                     raw = raw[file.kept]
             classes = name_classes(columns, file, known)
             n_rows = read_rows(file, columns, files).shape[0]
@@ -233,7 +212,7 @@ def _understand_file(
     used = {*stored, *([] if raw is None else [label_column])}
     if not file.is_table:
         used |= {"y_proba", "logits", "classes", "source_priors"}
-    return Understood(
+    return dict(  # noqa: C408
         path=file.where,
         n_rows=n_rows,
         classes=classes.tolist(),
@@ -246,6 +225,7 @@ def _understand_file(
         problem=problem,
         predicted_column=column,
         decision_counts={} if problem else _count(decided, classes),
+        differences=[],
     )
 
 
@@ -255,12 +235,13 @@ def _count(found: Labels, names: Labels) -> dict[str, int]:
     return {name: counts[name] for name in names.tolist()} if found.size else {}
 
 
-def _show(found: Understood, *, labelled: bool = True, table: bool = True) -> None:
+def _show(found: Any, *, labelled: bool = True, table: bool = True) -> None:
     """Print how a file is read: one line per class, what is left out, and whether it is fine.
 
     `labelled` says whether any of the files has labels, `table` whether to show its classes: not
     if they are those of the file before.
     """
+    found = SimpleNamespace(**found)
     rows = "rows unknown" if found.n_rows is None else f"{found.n_rows:,} rows"
     labels = "no labels" if found.label_column is None else f"labels in {found.label_column!r}"
     classes = found.classes

@@ -24,9 +24,7 @@ from priorshift.compare import compare as compare_methods
 from priorshift.estimators import decision_methods
 
 
-@command(
-    "compare validation.csv target.csv",
-)
+@command("compare validation.csv target.csv")
 @options.data_options(validation="Required.")
 @options.dask_option
 @options.target_labels_option
@@ -47,9 +45,10 @@ def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **name
         comparison = compare_on(data, methods or None)
         with busy("Assessing"):
             found = data.assess(options.DEFAULT_METHOD)
+    columns = comparison.columns()
     text = {
         ".json": document("compare", verdict_of(found), **comparison.to_dict()),
-        ".csv": csv_like(data.target, *_columns(comparison)),
+        ".csv": csv_like(data.target, list(columns), zip(*columns.values(), strict=True)),
     }
 
     def show() -> None:
@@ -82,26 +81,3 @@ def compare_on(data: Data, methods: Sequence[str] | None = None) -> Comparison:
             **data.aim,
             **data.given,
         )
-
-
-def _columns(comparison: Comparison) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Return a header, and one row per method with its priors."""
-    names = [str(name) for name in comparison.classes]
-    header = ("method", "status", "gap", "disagreement", "seconds", "error")
-    scored = comparison.score_names
-    rows = []
-    for result in comparison.results:
-        estimate = result.estimate
-        rows.append(
-            (
-                result.method,
-                estimate.status if estimate else "refused",
-                estimate.gap if estimate else None,
-                result.disagreement,
-                result.seconds,
-                result.error,
-                *(getattr(result.scores, name, None) for name in scored),
-                *(estimate.priors.tolist() if estimate else [None] * len(names)),
-            )
-        )
-    return (*header, *scored, *(f"prior:{name}" for name in names)), rows

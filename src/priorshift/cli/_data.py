@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from shutil import copyfileobj
@@ -44,8 +43,8 @@ from priorshift.cli._options import Request, was_typed
 from priorshift.cli._priors import names_in_costs, names_in_pairs, read_costs, read_priors
 from priorshift.cli._read import (
     Columns,
-    has_label,
     lacks,
+    lacks_label,
     lacks_numbers,
     match_labels,
     names_of,
@@ -63,12 +62,18 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.files import ClassView, KeptRows, PredictionFile, open_predictions
+from priorshift.files import PredictionFile, open_predictions
 from priorshift.groups import read_groups
 from priorshift.solvers import ADVICE
 
 CONFIDENCE_LEVEL = 0.95
 """Of the intervals of an assessment, unless another is asked for."""
+
+INTERVAL = (
+    *("interval", "standard_error", "confidence_level"),
+    *("interval_method", "estimand", "simultaneous"),
+)
+"""What an estimate says of its interval."""
 
 NPZ_KEYS = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")
 """Arrays of an npz file that are no columns."""
@@ -174,7 +179,7 @@ class Data:
         if self.request.target_label_column is not None:
             if raw is None:
                 raise ValueError(f"there is no {where}; see --target-label-column.")
-            known = has_label(raw, self.classes)
+            known = ~lacks_label(raw, self.classes)
             labels = np.full(raw.size, None, dtype=object)
             if known.any():
                 text = text_labels(np.array(raw[known].tolist()), None, where)
@@ -243,7 +248,7 @@ class Data:
     def estimate(self, method: str) -> PriorEstimate:
         """Estimate the target priors, or return those that are known or that an adapter carries."""
         if self.adapter is not None:
-            return _estimate_in(self.adapter, self.classes)
+            return self._carried(self.adapter)
         if self.known_priors is not None:
             return self._known()
         found, estimator, asked = self.assess(method), self.fit(method), self.request.interval
@@ -258,7 +263,8 @@ class Data:
             complete = found.rows_looked_at == found.n_target or estimate.decision is not None
             complete &= estimate.strength > 0 or estimate.decision is not None
             if complete and not asked:
-                return _without_interval(estimate)
+                nothing: Any = dict.fromkeys(INTERVAL)
+                return replace(estimate, **nothing)
             if complete and estimate.interval is not None and kind == "auto":
                 return estimate
         if uses_labels and (named or estimator.target_labels == "required"):
@@ -275,6 +281,21 @@ class Data:
         sample = sample_of(self.rows, "The interval is that of")  # wider than that of all rows
         bounds = estimator.estimate(sample, random_state=0, **asked)
         return bounds if sample is self.rows else with_bounds(estimator.estimate(self.rows), bounds)
+
+    def _carried(self, adapter: Adapter) -> PriorEstimate:
+        """Return the estimate that an adapter carries, as far as it tells."""
+        known = adapter.provenance
+        status = known.get("status")
+        return PriorEstimate(
+            str(known.get("method", "adapter")),
+            self.classes,
+            adapter.priors,
+            adapter.source_priors,
+            str(known.get("source_priors_from", "given")),
+            status if status in ADVICE else "direct",
+            calibrator=adapter.calibration,
+            strength=adapter.strength,
+        )
 
     def _known(self) -> PriorEstimate:
         """Return the priors that the user gave."""
@@ -303,44 +324,9 @@ def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
     if bounds.interval is None:
         return found
     lower, upper = bounds.interval.T
-    return replace(
-        found,
-        interval=np.column_stack([lower.clip(max=found.priors), upper.clip(min=found.priors)]),
-        standard_error=bounds.standard_error,
-        confidence_level=bounds.confidence_level,
-        interval_method=bounds.interval_method,
-        estimand=bounds.estimand,
-        simultaneous=bounds.simultaneous,
-    )
-
-
-def _without_interval(found: PriorEstimate) -> PriorEstimate:
-    """Return an estimate whose interval nobody asked for."""
-    return replace(
-        found,
-        interval=None,
-        standard_error=None,
-        confidence_level=None,
-        interval_method=None,
-        estimand=None,
-        simultaneous=None,
-    )
-
-
-def _estimate_in(adapter: Adapter, classes: Labels) -> PriorEstimate:
-    """Return the estimate that an adapter carries, as far as it tells."""
-    known = adapter.provenance
-    status = known.get("status")
-    return PriorEstimate(
-        str(known.get("method", "adapter")),
-        classes,
-        adapter.priors,
-        adapter.source_priors,
-        str(known.get("source_priors_from", "given")),
-        status if status in ADVICE else "direct",
-        calibrator=adapter.calibration,
-        strength=adapter.strength,
-    )
+    both = np.column_stack([lower.clip(max=found.priors), upper.clip(min=found.priors)])
+    about = {name: getattr(bounds, name) for name in INTERVAL}
+    return replace(found, **about | {"interval": both})
 
 
 def sample_of(rows: Predictions, what: str) -> Predictions:
@@ -416,11 +402,11 @@ def open_file(path: Path, request: Request) -> PredictionFile:
         ignored=request.not_classes,
         bounded=not request.any_size,
     )
-    for remark in file.remarks:
+    for remark in file.stored.remarks:
         note(remark)
-    if file.adapted is not None:
+    if file.stored.adapted is not None:
         note(
-            f"Warning: {file.where} was adapted already, by priorshift {file.adapted}: its "
+            f"Warning: {file.where} was adapted already, by priorshift {file.stored.adapted}: its "
             "predictions follow other priors than the classifier's. Use the predictions that it "
             "was made from."
         )
@@ -499,7 +485,7 @@ def _read_decisions(
                 "of some target rows: --target-label-column."
             )
         decided = np.unique(read_decided(opened[-1], column)[0])
-        found = as_text(np.array(labels[has_label(labels, decided)].tolist()))
+        found = as_text(np.array(labels[~lacks_label(labels, decided)].tolist()))
         with suppress(ValueError):  # tables write whole numbers beside missing ones with a point
             found = as_text(found.astype(np.float64))
         classes = np.unique(np.concatenate([decided, found])) if found.size else decided
@@ -523,7 +509,7 @@ def _drop_missing(
         without_missing(file, missing(file), raw if at == 0 and len(files) > 1 else None)
         for at, file in enumerate(files)
     ]
-    if raw is not None and isinstance(kept[0], KeptRows):
+    if raw is not None and kept[0].kept is not None:
         raw = raw[kept[0].kept]
     return tuple(kept), raw
 
@@ -539,7 +525,7 @@ def without_missing(
     if counts:
         n = np.count_nonzero(left_out)
         note(f"{file.where}: left out {n:,} of {left_out.size:,} rows: {', '.join(counts)}.")
-    return KeptRows.of(file, ~left_out)
+    return file.without(left_out)
 
 
 # Columns
@@ -555,15 +541,13 @@ def by_class(
     chosen, columns, positive = _chosen_columns(request, opened[0].header)
     renormalise = request.renormalise
     if chosen is not None:
-        views = (ClassView.of(file, None, renormalise=renormalise) for file in opened)
-        return tuple(views), chosen
+        return tuple(file.meant(renormalise=renormalise) for file in opened), chosen
     far = rounding(len(known)) if renormalise and known else SUM_TOLERANCE
     found = find_class_columns(opened, known, far, columns, positive)
     if found.remark:
         note(found.remark)
     files = tuple(
-        ClassView.of(
-            file,
+        file.meant(
             names if file.is_table else None,
             binary=found.binary,
             renormalise=renormalise and found.binary is None,
@@ -671,16 +655,7 @@ def _key_columns(file: PredictionFile) -> TableColumns:
 
 def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
     """Read the group of each row: text, or whole numbers, so that week 10 comes after week 2."""
-    raw = file.vector(name)
-    if raw is None:
-        hint = "An npy file has none: use npz, csv or parquet."
-        if file.header:
-            close = get_close_matches(name, file.header, 1)
-            hint = f"Did you mean {close[0]!r}?" if close else f"It has {some(file.header)}."
-        raise ValueError(
-            f"{file.where} has no column {name!r}; name the column of the groups with {option}. "
-            f"{hint}"
-        )
+    raw = read_cells(file, name, option)
     try:
         return read_groups(raw)
     except ValueError as error:

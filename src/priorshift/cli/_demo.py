@@ -27,9 +27,7 @@ SHOWN = {"auto": "a", "em": "e", "scm-l": "s"}
 """Methods of the picture, and their marks."""
 
 
-@command(
-    "demo --output demo.html --save-data .",
-)
+@command("demo --output demo.html --save-data .")
 @click.option("--all", "every", is_flag=True, help="Compare all methods, and score them by labels.")
 @html_option("Write the HTML report to this file.")
 @click.option(

@@ -84,8 +84,9 @@ def csv_like(
     file: PredictionFile | None, header: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> str:
     """Return rows as CSV, with the separator and the decimals of a file that is CSV as well."""
-    comma = getattr(file, "decimal_comma", False)
-    delimiter = getattr(file, "delimiter", ",")
+    stored = None if file is None else file.stored
+    comma = getattr(stored, "decimal_comma", False)
+    delimiter = getattr(stored, "delimiter", ",")
 
     def cell(value: Any) -> Any:
         if not isinstance(value, float):
@@ -150,6 +151,6 @@ def show_comparison(comparison: Comparison, title: str) -> None:
     """Print one line per method, what the columns mean, and a conclusion."""
     header, rows = comparison.table()
     show_table(title, header, rows)
-    for name, meaning in comparison.columns.items():
+    for name, meaning in comparison.meanings.items():
         note(f"{name}: {meaning}.")
     say(comparison.conclusion)

@@ -121,7 +121,7 @@ class Command(click.Command):
         """Run the command."""
         debug = ctx.params.pop("debug")
         try:
-            with unwind_when_terminated(), use_names(OPTIONS), tell_warnings():
+            with unwind_when_terminated(), use_names(OPTIONS), told_warnings():
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -161,19 +161,19 @@ def unwind_when_terminated() -> Iterator[None]:
 
 
 @contextmanager
-def tell_warnings() -> Iterator[None]:
-    """Tell warnings on stderr, each once and without its place in the code."""
-    told: set[str] = set()
+def told_warnings() -> Iterator[list[str]]:
+    """Tell warnings on stderr, each once and without its place in the code; yield what was told."""
+    told: list[str] = []
 
     def tell(message: Warning | str, *_: Any, **__: Any) -> None:
         if str(message) not in told:
-            told.add(str(message))
+            told.append(str(message))
             note(f"Warning: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = tell
-        yield
+        yield told
 
 
 def sentence_of(error: Exception) -> str:

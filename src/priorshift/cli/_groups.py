@@ -134,9 +134,7 @@ def _as_dict(found: GroupEstimates, verdicts: Verdicts, group_column: str) -> di
     }
 
 
-@command(
-    "groups validation.csv target.csv --group-column part",
-)
+@command("groups validation.csv target.csv --group-column part")
 @options.data_options(validation="EM and MAP can do without.")
 @click.option(
     "--group-column",

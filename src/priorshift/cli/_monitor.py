@@ -2,7 +2,6 @@
 
 import json
 import re
-import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
@@ -19,23 +18,24 @@ from priorshift.cli._console import emit, note, say, stdout
 from priorshift.cli._console import tell as tell_line
 from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, open_like, with_bounds
 from priorshift.cli._documents import document
-from priorshift.cli._errors import SHIFTED, command
+from priorshift.cli._errors import SHIFTED, command, told_warnings
 from priorshift.cli._options import (
     OutputPath,
     Request,
     data_options,
-    defaulted,
     fail_option,
     html_option,
     json_option,
     level_option,
     method_option,
     title_option,
+    was_typed,
 )
+from priorshift.cli._read import read_cells
 from priorshift.cli._report import command_line
 from priorshift.estimators import get_estimator
 from priorshift.files import SUFFIXES, atomic_file, locked, refuse_link, suffix_of
-from priorshift.monitor import ONLINE, PERIODS, MonitorStep, PriorMonitor, cut_windows, describe
+from priorshift.monitor import PERIODS, MonitorStep, PriorMonitor, cut_windows, describe
 from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
 from priorshift.report import require_packages, write_monitor_report
@@ -93,20 +93,13 @@ def windows_of(
             part = replace(data, files=(*data.files[:-1], open_like(path, data)))
             yield path.name, part.rows_in_memory(), part.target_labels()
         return
-    times = None if time_column is None else data.target.vector(time_column)
-    if time_column is not None and times is None:
-        raise ValueError(
-            f"{data.target.where} has no column {time_column!r}; name the column of the times with "
-            "--time-column."
-        )
+    times = None
+    if time_column is not None:
+        times = read_cells(data.target, time_column, "--time-column")
     y_proba, y = data.rows_in_memory(), data.target_labels()
     where = f"column {time_column!r} of {data.target.where}"
     for time, rows in cut_windows(y_proba.shape[0] if times is None else times, every, where):
         yield time, y_proba.take(rows), None if y is None else y[rows]
-
-
-SETTINGS = ("method", "online", "window", "half_life", "alarm_level")
-"""Options that a state keeps."""
 
 
 @contextmanager
@@ -137,9 +130,28 @@ def opened(request: Request, saved: PriorMonitor | None) -> AbstractContextManag
     return open_data(replace(request, **changes))
 
 
-def begun(data: Data, saved: PriorMonitor | None, settings: dict[str, Any]) -> PriorMonitor:
-    """Begin a monitor, or go on with a saved one."""
-    return _begin(data, settings) if saved is None else _resumed(saved, data, settings)
+def begun(data: Data, saved: PriorMonitor | None, method: str, alarm_level: float) -> PriorMonitor:
+    """Begin a monitor, or go on with a saved one, which the options must not contradict."""
+    if saved is None:
+        monitor = PriorMonitor(
+            get_estimator(data.suitable(method)), alarm_level=alarm_level, random_state=0
+        )
+        return monitor.fit(*data.validation("monitoring"), **data.given)
+    if saved.classes_.astype(str).tolist() != data.classes.tolist():
+        raise ValueError(
+            "the classes of --state are not those of the files; give the --state of these, or "
+            "begin a new one."
+        )
+    for name, asked, kept in (
+        ("method", method, saved.estimator_.name),
+        ("alarm_level", alarm_level, saved.alarm_level),
+    ):
+        if was_typed(name) and asked != kept:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} is {asked} but --state was begun with {kept}; leave "
+                "the option out, or begin a new state."
+            )
+    return saved
 
 
 def follow(
@@ -149,66 +161,22 @@ def follow(
     times = followed.history.time
     last, skipped = (times[-1] if times else None), 0
     for time, y_proba, y in windows:
-        if last is not None and _is_seen(time, last):
-            skipped += 1
-            continue
-        step = followed.update(y_proba.values, time=time, adapt=False)
-        yield step, _judged(followed, step, y_proba, y, verdicts)
+        named = isinstance(time, str)  # names and numbers do not compare
+        if last is not None and named == isinstance(last, str):
+            seen = by_number(str(time)) <= by_number(str(last)) if named else time <= last
+            skipped += bool(seen)
+            if seen:
+                continue
+        step, verdict = followed.update(y_proba.values, time=time, adapt=False), None
+        if verdicts is not None:
+            estimate = step.estimate
+            with suppress(ValueError):  # standard errors, where the method has any
+                bounds = followed.estimator_.estimate(y_proba, CONFIDENCE_LEVEL, 0)
+                estimate = with_bounds(estimate, bounds)
+            verdict = verdicts.on(estimate, y_proba, y)
+        yield step, verdict
     if skipped:
         note(f"Left out {skipped} windows up to {last}, which --state has seen.")
-
-
-def _is_seen(time: Any, last: Any) -> bool:
-    """Tell whether a window is not after the last one; names and numbers do not compare."""
-    if isinstance(time, str) and isinstance(last, str):
-        return by_number(time) <= by_number(last)
-    return isinstance(time, str) == isinstance(last, str) and bool(time <= last)
-
-
-def _judged(
-    followed: PriorMonitor,
-    step: MonitorStep,
-    rows: Predictions,
-    y: Labels | None,
-    verdicts: Verdicts | None,
-) -> Verdict | None:
-    """Weigh the present estimate on the rows of a window, with standard errors where it has any."""
-    if verdicts is None:
-        return None
-    estimate = step.estimate
-    with suppress(ValueError):
-        bounds = followed.estimator_.estimate(rows, CONFIDENCE_LEVEL, 0)
-        estimate = with_bounds(estimate, bounds)
-    return verdicts.on(estimate, rows, y)
-
-
-def _begin(data: Data, settings: dict[str, Any]) -> PriorMonitor:
-    options = dict(settings)
-    estimator = get_estimator(data.suitable(options.pop("method")))
-    monitor = PriorMonitor(estimator, random_state=0, **options)
-    assert data.y_proba_val is not None
-    assert data.y_val is not None
-    return monitor.fit(data.y_proba_val, data.y_val, **data.given)
-
-
-def _resumed(saved: PriorMonitor, data: Data, settings: dict[str, Any]) -> PriorMonitor:
-    """Refuse options that a saved monitor contradicts."""
-    if saved.classes_.astype(str).tolist() != data.classes.tolist():
-        raise ValueError(
-            "the classes of --state are not those of the files; give the --state of these, or "
-            "begin a new one."
-        )
-    ctx = click.get_current_context()
-    for name in SETTINGS:
-        given = ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-        kept = saved.estimator_.name if name == "method" else getattr(saved, name)
-        if given and settings[name] != kept:
-            option = name.replace("_", "-")
-            raise click.UsageError(
-                f"--{option} is {settings[name]} but --state was begun with {kept}; leave the "
-                "option out, or begin a new state."
-            )
-    return saved
 
 
 COLUMNS = (
@@ -218,27 +186,12 @@ COLUMNS = (
 )
 
 
-@contextmanager
-def remembered(told: list[str]) -> Iterator[None]:
-    """Keep what is warned of for the report, beside telling it."""
-    with warnings.catch_warnings():
-        tell = warnings.showwarning
-
-        def remember(message: Warning | str, *more: Any, **named: Any) -> None:
-            told.append(str(message))
-            tell(message, *more, **named)
-
-        warnings.showwarning = remember
-        yield
-
-
 def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_json: bool) -> None:
     """Print a window: JSON, or a line, without the shift where the terminal is narrow."""
     change, distance = step.priors - followed.source_priors_, step.estimate.total_variation
     if as_json:
         more = {"method": step.estimate.method, "online": followed.online}
-        text = document("monitor", verdict, **step.to_dict(), **more, total_variation=distance)
-        emit(json.dumps(json.loads(text), ensure_ascii=False) + "\n")
+        emit_line(verdict, **step.to_dict(), **more, total_variation=distance)
         return
     line = (
         f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {percent(distance):>6}  "
@@ -251,15 +204,15 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
     tell_line(line + moved)
 
 
-def raised_at(followed: PriorMonitor) -> Any:
-    """Return the time of the last window that raised an alarm, None if none did."""
-    raised = np.flatnonzero(followed.history.raised)
-    return followed.history.time[raised[-1]] if raised.size else None
+def emit_line(verdict: Verdict | None, **contents: Any) -> None:
+    """Print a JSON document in one line."""
+    text = document("monitor", verdict, **contents)
+    emit(json.dumps(json.loads(text), ensure_ascii=False) + "\n")
 
 
-def conclusion(followed: PriorMonitor, verdict: Verdict | None) -> str:
+def conclusion(followed: PriorMonitor, when: Any, verdict: Verdict | None) -> str:
     """Say what all windows show, and the verdict on the last."""
-    when, windows = raised_at(followed), plural(len(followed.history), "window")
+    windows = plural(len(followed.history), "window")
     since = "" if when is None else f", raised at {when}"
     if followed.alarm_:
         said = f"An alarm stands{since}: the class priors have changed."
@@ -270,35 +223,10 @@ def conclusion(followed: PriorMonitor, verdict: Verdict | None) -> str:
     return said if verdict is None else f"{said} Verdict on the last window: {verdict}."
 
 
-def summary(followed: PriorMonitor) -> str:
-    """Return where the stream stands, as JSON, for a run that met no new window."""
-    standing = {"alarm": followed.alarm_, "raised_at": raised_at(followed)}
-    return document("monitor", None, **standing, windows=followed.n_batches_)
-
-
-def acknowledge_alarm(followed: PriorMonitor) -> None:
-    """End an alarm, and say so."""
-    told = "There is no alarm to acknowledge; the test starts again."
-    if followed.alarm_:
-        told = (
-            f"The alarm raised at {raised_at(followed)} is acknowledged: from now on, what came "
-            "since is normal."
-        )
-    followed.acknowledge()
-    note(told)
-
-
-def write(followed: PriorMonitor, output: Path | None, plot: Path | None, **about: Any) -> None:
-    """Write the report and the plot that were asked for."""
-    if not len(followed.history):
-        note("There was nothing to follow.")
-        return
-    if output is not None:
-        write_monitor_report(output, followed, **about)
-        note(f"Wrote {output}.")
-    if plot is not None:
-        draw(followed, plot)
-        note(f"Wrote {plot}.")
+def raised_at(followed: PriorMonitor) -> Any:
+    """Return the time of the last window that raised an alarm, None if none did."""
+    raised = np.flatnonzero(followed.history.raised)
+    return followed.history.time[raised[-1]] if raised.size else None
 
 
 def draw(followed: PriorMonitor, path: Path) -> None:
@@ -312,9 +240,7 @@ def draw(followed: PriorMonitor, path: Path) -> None:
         figure.savefig(stream, dpi=150, format=path.suffix[1:] or "png")
 
 
-@command(
-    "monitor validation.csv target.csv --every 500 --output monitor.html",
-)
+@command("monitor validation.csv target.csv --every 500 --output monitor.html")
 @data_options(validation="Needed unless --state goes on.", folder=True)
 @click.option(
     "--time-column", metavar="NAME", help="Column of a table that says when each row was."
@@ -327,24 +253,6 @@ def draw(followed: PriorMonitor, path: Path) -> None:
     "rows [default: day for dates, else value].",
 )
 @method_option(lambda traits: traits.fit_is_counts, "scm-l", ", by a method of counts.")
-@defaulted(
-    "--online",
-    click.Choice(ONLINE),
-    ONLINE[0],
-    "How to weigh the past: as far back as nothing changed, the last windows, or ever less.",
-)
-@defaulted(
-    "--window",
-    click.IntRange(min=1),
-    10,
-    "How many of the last windows --online window takes.",
-)
-@defaulted(
-    "--half-life",
-    click.FloatRange(min=0, min_open=True),
-    5.0,
-    "After how many windows --online exponential halves a weight.",
-)
 @level_option("--alarm-level", "Chance of a false alarm, over all time.")
 @click.option(
     "--state",
@@ -368,6 +276,8 @@ def draw(followed: PriorMonitor, path: Path) -> None:
 def monitor(
     time_column: str | None,
     every: str | int | None,
+    method: str,
+    alarm_level: float,
     state: Path | None,
     acknowledge: bool,
     output: Path | None,
@@ -379,24 +289,26 @@ def monitor(
 ) -> None:
     """Follow class priors over time: of a folder, a window a file, or of a table with times."""
     command = command_line(click.get_current_context())
-    settings = {name: named.pop(name) for name in SETTINGS}
-    ignored = () if time_column is None else (time_column,)
-    request = Request(**named, not_classes=ignored)
+    request = Request(**named, not_classes=() if time_column is None else (time_column,))
     _check_usage(request, time_column, every)
     if output is not None:
         require_packages()
     if plot is not None:
         require_matplotlib()
-    told: list[str] = []
-    with held(state) as saved, remembered(told), opened(request, saved) as data:
-        followed = begun(data, saved, settings)
+    with held(state) as saved, told_warnings() as told, opened(request, saved) as data:
+        followed = begun(data, saved, method, alarm_level)
         if acknowledge:
-            acknowledge_alarm(followed)
-        windows, done = windows_of(data, request, time_column, every), False
+            note(
+                f"The alarm raised at {raised_at(followed)} is acknowledged: from now on, what "
+                "came since is normal."
+                if followed.alarm_
+                else "There is no alarm to acknowledge; the test starts again."
+            )
+            followed.acknowledge()
+        windows, verdicts = windows_of(data, request, time_column, every), data.verdicts()
+        verdict: Verdict | None = None
+        n_new, done = 0, False
         try:
-            verdicts = data.verdicts()
-            verdict: Verdict | None = None
-            n_new = 0
             for step, verdict in follow(followed, windows, verdicts):
                 if not n_new and not as_json:
                     note(COLUMNS)
@@ -408,11 +320,20 @@ def monitor(
                 followed.save(state)
     if verdicts is not None and not verdicts.budget:
         note("The last windows have no verdict: it would take too long.")
+    when = raised_at(followed)
     if as_json and not n_new:
-        emit(json.dumps(json.loads(summary(followed)), ensure_ascii=False) + "\n")
+        emit_line(None, alarm=followed.alarm_, raised_at=when, windows=followed.n_batches_)
     elif len(followed.history) and not as_json:
-        say(conclusion(followed, verdict))
-    write(followed, output, plot, command=command, title=title, warnings=told)
+        say(conclusion(followed, when, verdict))
+    if not len(followed.history):
+        note("There was nothing to follow.")
+        output = plot = None
+    if output is not None:
+        write_monitor_report(output, followed, command=command, title=title, warnings=told)
+        note(f"Wrote {output}.")
+    if plot is not None:
+        draw(followed, plot)
+        note(f"Wrote {plot}.")
     if fail_on_shift and followed.alarm_:
         click.get_current_context().exit(SHIFTED)
 

@@ -25,14 +25,13 @@ from priorshift.cli._options import (
     pooling_option,
 )
 from priorshift.cli._priors import read_priors
+from priorshift.cli._read import read_cells
 from priorshift.counts import Confusion
 from priorshift.estimators import CML
 from priorshift.estimators.labelled import LabelsNeeded, labels_needed
-from priorshift.files import PredictionFile, open_predictions
+from priorshift.files import open_predictions
 from priorshift.groups import GroupCounts, estimate_groups
 from priorshift.text import at_level, percent, printable
-
-SIZE = click.IntRange(1)
 
 
 class Rate(click.ParamType):  # type: ignore[type-arg]
@@ -86,8 +85,6 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
     metavar="RATE|CLEARED/HEALTHY",
     help="Share of true negatives that it clears.",
 )
-@click.option("--sensitivity-n", type=SIZE, help="True positives that a RATE was measured on.")
-@click.option("--specificity-n", type=SIZE, help="True negatives that a RATE was measured on.")
 @pooling_option
 @defaulted("--confidence-level", SHARE, 0.95, "Of the interval.")
 @output_option("Write a .json or .csv file instead of printing.")
@@ -99,8 +96,6 @@ def prevalence(
     group_column: str | None,
     sensitivity: tuple[float, int | None],
     specificity: tuple[float, int | None],
-    sensitivity_n: int | None,
-    specificity_n: int | None,
     pooling: Any,
     confidence_level: float,
     output: Path | None,
@@ -109,21 +104,15 @@ def prevalence(
     """Estimate a prevalence from test results and the known error rates of the test.
 
     FILE is a table with one line per group, such as an age group: its name, the positive results
-    and all results. Small groups are pooled. Rates as counts, or with --sensitivity-n and
-    --specificity-n, put their uncertainty into the interval; without, they are exact.
+    and all results. Small groups are pooled. Rates as counts put their uncertainty into the
+    interval; others are exact.
     """
     check_suffix(output, as_json)
-    for rate, size, name in (
-        (sensitivity, sensitivity_n, "sensitivity"),
-        (specificity, specificity_n, "specificity"),
-    ):
-        if rate[1] is not None and size is not None:
-            raise click.UsageError(f"--{name} {rate[1]} has its count already; drop --{name}-n.")
     known = Confusion.from_rates(
         sensitivity=sensitivity[0],
         specificity=specificity[0],
-        n_positive=sensitivity[1] or sensitivity_n,
-        n_negative=specificity[1] or specificity_n,
+        n_positive=sensitivity[1],
+        n_negative=specificity[1],
         classes=["negative", "positive"],
     )
     column, names, counts = _results(file, positives, n, group_column)
@@ -139,10 +128,9 @@ def prevalence(
     text = {".csv": priors_as_csv(shift)}
     rows: list[tuple[Any, ...]] = []
     if file is not None:
-        of_groups = GroupCounts(
-            *(names, "hard", counts.sum(axis=1), counts.sum(axis=1).astype(np.float64)),
-            *(counts.astype(np.float64), np.diag(counts.sum(axis=0)).astype(np.float64)),
-        )
+        numbers = counts.astype(np.float64)
+        second = np.diag(numbers.sum(axis=0))
+        of_groups = GroupCounts(names, "hard", counts.sum(axis=1), numbers, second)
         found = estimate_groups(
             estimator, of_groups, pooling=pooling, confidence_level=confidence_level
         )
@@ -212,9 +200,9 @@ def _results(
     else:
         table, where = open_predictions(file), str(file)
         column = group_column or table.header[0]
-        names = as_text(_column(table, column, "--group-column"))
+        names = as_text(read_cells(table, column, "--group-column"))
         found, tested = (
-            _counted(_column(table, name, option), f"column {name!r} of {where}")
+            _counted(read_cells(table, name, option), f"column {name!r} of {where}")
             for name, option in ((positives or "positives", "--positives"), (n or "n", "--n"))
         )
         unique, times = np.unique(names, return_counts=True)
@@ -242,16 +230,6 @@ def _without_total(names: Labels, tested: Indices, found: Indices) -> Mask:
     for name in names[called & sums]:
         note(f"Left out row {printable(str(name))!r}: its counts are the sum of the others.")
     return ~(called & sums)
-
-
-def _column(table: PredictionFile, name: str, option: str) -> Any:
-    values = table.vector(name)
-    if values is None:
-        raise ValueError(
-            f"{table.where} has no column {name!r}, but {some(list(table.header))}; name it with "
-            f"{option}."
-        )
-    return values
 
 
 def _counted(values: Any, where: str) -> Indices:

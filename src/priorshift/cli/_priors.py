@@ -12,7 +12,7 @@ from priorshift._typing import Labels, Vector
 from priorshift.adapt import check_costs, priors_from_labels, priors_from_predictions
 from priorshift.border import as_text, check_priors, match_table, some
 from priorshift.cli._read import match_labels, read_rows, text_labels
-from priorshift.files import ClassView, PredictionFile, open_predictions
+from priorshift.files import PredictionFile, open_predictions
 
 COUNTED = ("priors", "prior", "count", "counts")
 COLUMNS = {
@@ -52,7 +52,7 @@ def read_priors(text: str, classes: Labels, option: str, *, logits: bool = False
     else:
         file = open_predictions(path, logits=logits)
         columns = match_table(file, classes.tolist()) if file.is_table else None
-        found = _from_file(ClassView.of(file, columns), classes, option)
+        found = _from_file(file.meant(columns), classes, option)
     return check_priors(found, classes, f"{option} {path}")
 
 

@@ -133,26 +133,21 @@ def _count_faults(block: Block, rows: slice) -> list[tuple[int, int, bool]]:
 # Labels
 
 
-def lacks(raw: NDArray[Any]) -> Mask:
-    """Tell which cells hold nothing."""
-    return np.fromiter(
-        (is_missing(value) or (isinstance(value, str) and not value.strip()) for value in raw),
-        bool,
-        raw.size,
-    )
+def lacks(raw: NDArray[Any], nothing: tuple[str, ...] = ("",)) -> Mask:
+    """Tell which cells hold nothing, or a word for it."""
+    cells = raw.astype(object)
+    return np.fromiter((is_missing(v) or str(v).strip() in nothing for v in cells), bool, raw.size)
+
+
+def lacks_label(raw: NDArray[Any], classes: Labels) -> Mask:
+    """Tell which rows have no label: an empty cell, or -1 where that is no class."""
+    return lacks(raw, ("",) if "-1" in classes else ("", "-1", "-1.0"))
 
 
 def lacks_numbers(file: PredictionFile, columns: Columns) -> Mask:
     """Tell which rows have an empty cell among their predictions."""
     found: Mask = np.isnan(file.values(columns)).any(axis=1)  # type: ignore[assignment]
     return found
-
-
-def has_label(raw: NDArray[Any], classes: Labels) -> Mask:
-    """Tell which rows have a label: no empty cell, and no -1 where that is no class."""
-    nothing = ("",) if "-1" in classes else ("", "-1", "-1.0")
-    cells = raw.astype(object)
-    return ~np.fromiter((is_missing(v) or str(v) in nothing for v in cells), bool, raw.size)
 
 
 def names_of(labels: Labels | None) -> tuple[str, ...]:
@@ -251,18 +246,21 @@ def label_hint(file: PredictionFile, decided: str | None = None) -> str:
     return f" Did you mean --label-column {found[0]}?" if found else ""
 
 
-def read_cells(file: PredictionFile, column: str) -> NDArray[Any]:
-    """Read the column of the decisions."""
+def read_cells(
+    file: PredictionFile, column: str, option: str = "--predicted-column"
+) -> NDArray[Any]:
+    """Read a column that an option names."""
     raw = file.vector(column)
     if raw is None:
-        raise ValueError(
-            f"{file.where} has no column {column!r}; name the column of the decisions with "
-            "--predicted-column."
-        )
+        hint = "An npy file has none: use npz, csv or parquet."
+        if file.header:
+            close = get_close_matches(column, file.header, 1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"It has {some(file.header)}."
+        raise ValueError(f"{file.where} has no column {column!r}; name it with {option}. {hint}")
     return raw
 
 
 def read_decided(file: PredictionFile, column: str) -> tuple[Labels, str]:
     """Read decisions as text, and say where they are from."""
     where = f"{column!r} in {file.where}"
-    return text_labels(read_labels(read_cells(file, column), None, where), None, where), where
+    return text_labels(read_cells(file, column), None, where), where

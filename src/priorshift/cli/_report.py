@@ -1,7 +1,6 @@
 """priorshift report."""
 
 import shlex
-import warnings
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,13 @@ from priorshift.cli._adapt import adapt
 from priorshift.cli._compare import compare_on
 from priorshift.cli._console import busy, emit, note
 from priorshift.cli._data import Data, open_data, with_bounds
-from priorshift.cli._documents import document, verdict_of
-from priorshift.cli._errors import command
+from priorshift.cli._documents import document, tell_doubts, verdict_of
+from priorshift.cli._errors import command, told_warnings
 from priorshift.estimators import PriorEstimate
 from priorshift.report import require_packages, write_report
 
 
-@command(
-    "report validation.csv target.csv --output report.html",
-)
+@command("report validation.csv target.csv --output report.html")
 @options.data_options(validation="EM, MAP and --known-priors can do without.")
 @options.dask_option
 @options.target_labels_option
@@ -38,16 +35,12 @@ def report(method: str, output: Path, title: str | None, as_json: bool, **named:
     require_packages()  # before any work is done
     ctx = click.get_current_context()
     with open_data(options.Request(**named)) as data:
-        with busy("Assessing"):
-            found = data.assess(method)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
+        with told_warnings() as told:
+            with busy("Assessing"):
+                found = data.assess(method)
+            tell_doubts(found)
             with busy(f"Estimating by {method}"):
                 shift = _estimate(data, method)
-        messages = [str(warning.message) for warning in caught]
-        told = list(dict.fromkeys([*(() if found is None else found.warnings), *messages]))
-        for message in told:
-            note(f"Warning: {message}")
         comparison = None if data.y_proba_val is None else compare_on(data)
         labels = data.target_labels()
         known = {parameter.name for parameter in adapt.params} - {"output", "title", "as_json"}

@@ -14,17 +14,9 @@ from priorshift.cli._errors import SHIFTED, command
 from priorshift.evidence import ShiftTest, detect_shift
 
 
-@command(
-    "test validation.csv target.csv",
-)
+@command("test validation.csv target.csv")
 @options.data_options(validation="Required.")
 @options.level_option("--alpha", "Level of the tests.")
-@options.defaulted(
-    "--alternative",
-    click.FloatRange(0, 1),
-    0.1,
-    "Smallest shift of interest, as a total variation distance: power is for it.",
-)
 @options.defaulted("--resamples", click.IntRange(min=1), 999, "Draws of the null distribution.")
 @options.defaulted("--seed", click.IntRange(min=0), 0, "Of the random draws.")
 @options.fail_option("there is a shift")
@@ -32,7 +24,6 @@ from priorshift.evidence import ShiftTest, detect_shift
 @options.json_option
 def test(
     alpha: float,
-    alternative: float,
     resamples: int,
     seed: int,
     fail_on_shift: bool,
@@ -51,7 +42,6 @@ def test(
             sample_of(data.rows, "The test is on"),
             assumption=True,
             alpha=alpha,
-            alternative=alternative,
             n_resamples=resamples,
             random_state=seed,
             **data.given,

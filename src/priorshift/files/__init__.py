@@ -8,9 +8,8 @@ from priorshift.files._atomic import (
     refuse_link,
     write_text,
 )
-from priorshift.files._base import PredictionFile
 from priorshift.files._open import SUFFIXES, open_predictions, require_file, suffix_of
-from priorshift.files._resume import START, Mark, Partial, remove_partial, resumable_file
+from priorshift.files._resume import Partial, remove_partial, resumable_file
 from priorshift.files._signed import (
     array_from_json,
     array_to_json,
@@ -19,14 +18,10 @@ from priorshift.files._signed import (
     verify,
     write_json,
 )
-from priorshift.files._view import ClassView, KeptRows
+from priorshift.files._view import PredictionFile
 
 __all__ = [
-    "START",
     "SUFFIXES",
-    "ClassView",
-    "KeptRows",
-    "Mark",
     "Partial",
     "PredictionFile",
     "array_from_json",

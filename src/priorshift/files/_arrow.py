@@ -4,8 +4,6 @@ import struct
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -17,32 +15,17 @@ from priorshift.border import LockFree, Rows, row_slices
 from priorshift.exceptions import missing
 from priorshift.files import _base
 from priorshift.files._arrow_rows import ArrowRows, ColumnTable, ParquetRows, StreamRows, stacked
-from priorshift.files._base import (
-    ADAPTED,
-    Copy,
-    PredictionFile,
-    order_of,
-    require_distinct,
-    stack,
-)
+from priorshift.files._base import ADAPTED, Copy, Stored, order_of, require_distinct, stack
 from priorshift.text import brief
-
-Write = Callable[[Any], None]
-"""Writes a record batch."""
 
 Opened = tuple[Any, int | None, Callable[[list[str] | None], Any]]
 """Schema, number of rows if known, and a function from columns to record batches."""
 
 FILE_MARK = b"ARROW1"
-FILE_HEAD = 8
-"""Bytes of an Arrow IPC file before what it shares with a stream: the mark, padded."""
 
 
-@dataclass(frozen=True)
-class ArrowTable(PredictionFile):
+class ArrowTable(Stored):
     """A table that comes in record batches."""
-
-    is_table = True
 
     @LockFree
     def schema(self) -> Any:
@@ -56,14 +39,10 @@ class ArrowTable(PredictionFile):
         """Names of all columns."""
         return list(self.schema.names)
 
-    @LockFree
-    def names(self) -> tuple[str, ...]:
-        """The numeric columns, except the label and a row index."""
-        return tuple(
-            field.name
-            for field in self.schema
-            if self.may_be_class(field.name) and _is_numeric(field.type)
-        )
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """The columns of numbers."""
+        return tuple(field.name for field in self.schema if _is_numeric(field.type))
 
     @property
     def adapted(self) -> str | None:
@@ -76,7 +55,7 @@ class ArrowTable(PredictionFile):
         wanted = self._wanted(names)
         return stack((_matrix(batch, wanted) for batch in self._batches(wanted)), len(wanted))
 
-    def rows(self, names: Sequence[str] | None = None) -> Rows:
+    def rows(self, names: Sequence[str] | None) -> Rows:
         """Return the predictions as a table that decodes a few rows at a time."""
         wanted = self._wanted(names)
         with readable(self.where):
@@ -99,59 +78,49 @@ class ArrowTable(PredictionFile):
         with self._open() as (_, n_rows, _):
             return n_rows
 
-    def _rewrite(self, copy: Copy) -> None:
-        """Write a copy with new predictions; integer columns of predictions become floats."""
+    def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
+        """Yield each record batch as a stream of its own."""
         import pyarrow as pa
 
-        wanted, schema, start = self._wanted(copy.names), self.schema, 0
-        for name in wanted:
+        wanted, schema, start = self._wanted(copy.names), self._written(copy), 0
+        for batch in self._batches(None):
+            if start >= begin:
+                new, cells = copy.change(_matrix(batch, wanted), start)
+                columns = {name: batch.column(name) for name in batch.schema.names}
+                for name, column in zip(wanted, new.T, strict=True):
+                    kind = schema.field(name).type
+                    columns[name] = pa.array(column.astype(kind.to_pandas_dtype()), type=kind)
+                more = [] if copy.added is None else [pa.array(cells)]
+                piece = pa.BufferOutputStream()
+                with pa.ipc.new_stream(piece, schema) as writer:
+                    writer.write_batch(pa.record_batch([*columns.values(), *more], schema=schema))
+                yield batch.num_rows, piece.getvalue()
+            start += batch.num_rows
+
+    def join(self, copy: Copy, pieces: Iterator[Any], stream: BinaryIO) -> None:
+        """Write the record batches of all pieces."""
+        import pyarrow as pa
+
+        with self._new(stream, self._written(copy)) as writer:
+            for piece in pieces:
+                for batch in pa.ipc.open_stream(piece):
+                    writer.write_batch(batch)
+
+    def _written(self, copy: Copy) -> Any:
+        """Return the schema of a copy: integer columns of predictions become floats."""
+        import pyarrow as pa
+
+        schema = self.schema
+        for name in self._wanted(copy.names):
             at = schema.get_field_index(name)
             if not pa.types.is_floating(schema.field(at).type):
                 schema = schema.set(at, schema.field(at).with_type(pa.float64()))
         mark = {ADAPTED.encode(): __version__.encode()}
         schema = schema.with_metadata({**(schema.metadata or {}), **mark})
-        if copy.added is not None:
-            schema = schema.append(pa.field(copy.added[0], pa.string()))
-        with self._writer(copy, schema) as write:
-            for batch in self._batches(None):
-                if not copy.is_done(start, batch.num_rows):
-                    changed = copy.changed(_matrix(batch, wanted), start)
-                    cells = [] if copy.added is None else [pa.array(copy.added[1]())]
-                    write(_replaced(batch, schema, wanted, changed, cells))
-                start += batch.num_rows
-
-    @contextmanager
-    def _writer(self, copy: Copy, schema: Any) -> Iterator[Write]:
-        """Yield a function that writes a record batch, after those that are written already."""
-        if not copy.partial.fingerprint:
-            with self._new(copy.stream, schema) as writer:
-                yield writer.write_batch
-            return
-        import pyarrow as pa
-
-        # every run writes a part behind what earlier ones left, the first perhaps the whole output
-        n_rows, parts = copy.begin.rows, (*copy.begin.parts, (copy.begin.rows, copy.stream.tell()))
-        new = self._new if self.part_is_whole and not n_rows else pa.ipc.new_stream
-        with new(copy.stream, schema) as writer:
-
-            def write(batch: Any) -> None:
-                nonlocal n_rows
-                writer.write_batch(batch)
-                n_rows += batch.num_rows
-                copy.written(n_rows, parts)
-
-            yield write
-        if self.part_is_whole and len(parts) == 1:
-            return
-        with copy.partial.joined() as stream, self._new(stream, schema) as writer:
-            for batch in _batches_of_parts(copy.stream, parts):
-                writer.write_batch(batch)
-
-    part_is_whole = False
-    """Whether a run that began at the first row writes what the output will be."""
+        return schema if copy.added is None else schema.append(pa.field(copy.added, pa.string()))
 
     def _wanted(self, names: Sequence[str] | None) -> list[str]:
-        wanted = list(names or self.names)
+        wanted = list(self.numeric if names is None else names)
         order_of(wanted, self.schema.names, self.where)
         for name in wanted:
             kind = self.schema.field(name).type
@@ -250,8 +219,6 @@ class ArrowFile(ArrowTable):
         with self.path.open("rb") as stream:
             return stream.read(len(FILE_MARK)) != FILE_MARK
 
-    part_is_whole = True
-
     def _new(self, output: BinaryIO, schema: Any) -> Any:
         """Return a writer of what this file is, a file or a stream."""
         import pyarrow as pa
@@ -322,32 +289,6 @@ def _field(file: memoryview, table: int, number: int) -> int:
     at = 4 + 2 * number
     offset = _read("<H", file, fields + at) if at < _read("<H", file, fields) else 0
     return table + offset if offset else 0
-
-
-def _batches_of_parts(stream: BinaryIO, parts: Sequence[tuple[int, int]]) -> Iterator[Any]:
-    """Yield the record batches of all parts, each up to where the next begins."""
-    import pyarrow as pa
-
-    ends = [start for start, _ in parts[1:]]
-    for (n_rows, n_bytes), end in zip_longest(parts, ends):
-        stream.seek(n_bytes)
-        stream.seek(n_bytes + (FILE_HEAD if stream.read(len(FILE_MARK)) == FILE_MARK else 0))
-        for batch in pa.ipc.open_stream(stream):
-            yield batch
-            n_rows += batch.num_rows
-            if n_rows == end:
-                break
-
-
-def _replaced(batch: Any, schema: Any, names: list[str], values: Floats, added: list[Any]) -> Any:
-    """Return a record batch with other numbers in some columns, and columns that were added."""
-    import pyarrow as pa
-
-    columns = {name: batch.column(name) for name in batch.schema.names}
-    for name, column in zip(names, values.T, strict=True):
-        kind = schema.field(name).type
-        columns[name] = pa.array(column.astype(kind.to_pandas_dtype()), type=kind)
-    return pa.record_batch([*columns.values(), *added], schema=schema)
 
 
 @contextmanager

@@ -67,11 +67,14 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     _remove_leftovers(goal)
     with _naming(goal, path), _created(goal) as (stream, temporary):
         yield stream
-        finish(stream, goal)
+        stream.flush()
+        if hasattr(os, "fchmod"):
+            os.fchmod(stream.fileno(), _mode_of(goal))
+        os.fsync(stream.fileno())
         if os.name == "nt":  # Windows moves no open file; elsewhere it stays locked
             stream.close()
         temporary.replace(goal)
-        sync_folder(goal.parent)
+        _sync_folder(goal.parent)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:
@@ -126,15 +129,7 @@ def followed(path: str | os.PathLike[str]) -> Path:
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
-def finish(stream: BinaryIO, goal: Path) -> None:
-    """Give a written file the mode of what it will replace, and wait until it is on the disk."""
-    stream.flush()
-    if hasattr(os, "fchmod"):
-        os.fchmod(stream.fileno(), _mode_of(goal))
-    os.fsync(stream.fileno())
-
-
-def sync_folder(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on the disk, where the system can."""
     with suppress(OSError):  # Windows opens no folder; some network drives cannot wait
         number = os.open(folder, os.O_RDONLY)
@@ -171,18 +166,26 @@ def is_at(number: int, path: Path) -> bool:
         return False
 
 
-@contextmanager
-def locked(path: Path, message: str) -> Iterator[None]:
-    """Hold a lock file and remove it at the end; raise BlockingIOError if another run holds it."""
+def hold(path: Path, mode: int, message: str) -> int:
+    """Open or create a file, which no link may be, and lock it; return its descriptor.
+
+    Raise BlockingIOError if another run holds it.
+    """
     while True:
-        number = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
+        number = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, mode)
         try:
             if not lock(number) or is_at(number, path):
-                break
+                return number
         except BlockingIOError:
             os.close(number)
             raise BlockingIOError(message) from None
         os.close(number)  # the previous holder has just removed it
+
+
+@contextmanager
+def locked(path: Path, message: str) -> Iterator[None]:
+    """Hold a lock file and remove it at the end; raise BlockingIOError if another run holds it."""
+    number = hold(path, 0o666, message)
     try:
         yield
     finally:

@@ -9,10 +9,9 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from io import TextIOWrapper
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any, BinaryIO, TextIO
 
 import numpy as np
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from priorshift._typing import Floats
 from priorshift.border import LockFree
 from priorshift.files import _base
-from priorshift.files._base import Copy, PredictionFile, order_of, require_distinct, stack
+from priorshift.files._base import Copy, Stored, order_of, require_distinct, stack
 from priorshift.files._csv_arrow import GIVE_UP, read_text, to_csv, to_numbers, to_rows
 from priorshift.text import csv_cells, is_safe_csv
 
@@ -53,11 +52,8 @@ DECIMAL = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
 """A number with decimals. Where spreadsheets separate cells by semicolons, it has a comma."""
 
 
-@dataclass(frozen=True)
-class CsvFile(PredictionFile):
+class CsvFile(Stored):
     """A table of text with a header; commas, semicolons or tabs separate its cells."""
-
-    is_table = True
 
     @LockFree
     def header(self) -> list[str]:
@@ -67,13 +63,10 @@ class CsvFile(PredictionFile):
         return names
 
     @LockFree
-    def names(self) -> tuple[str, ...]:
-        """Columns of numbers, except the label and an unnamed row index."""
-        return tuple(
-            name
-            for name, cells in zip(self.header, self._sample, strict=True)
-            if self.may_be_class(name) and self._are_numbers(cells, percent=True)
-        )
+    def numeric(self) -> tuple[str, ...]:
+        """Columns of numbers."""
+        sample = zip(self.header, self._sample, strict=True)
+        return tuple(name for name, cells in sample if self._are_numbers(cells, percent=True))
 
     @LockFree
     def delimiter(self) -> str:
@@ -104,15 +97,18 @@ class CsvFile(PredictionFile):
 
     def values(self, names: Sequence[str] | None) -> Floats:
         """Read the predictions."""
-        columns = order_of(names or self.names, self.header, self.where)
+        columns = self._order(names)
         blocks = (self._numbers(block, columns) for block in self._parts(columns))
         return stack(blocks, len(columns))
 
-    def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
+    def head(self, n_rows: int, names: Sequence[str] | None) -> Floats:
         """Read the first rows."""
-        columns = order_of(names or self.names, self.header, self.where)
+        columns = self._order(names)
         rows = next(self._blocks(n_rows), [])
         return self._numbers(rows, columns) if rows else np.empty((0, len(columns)))
+
+    def _order(self, names: Sequence[str] | None) -> list[int]:
+        return order_of(self.numeric if names is None else names, self.header, self.where)
 
     def vector(self, name: str) -> NDArray[Any] | None:
         """Read a column, as text."""
@@ -125,39 +121,46 @@ class CsvFile(PredictionFile):
             cells += [cells[row].strip() for cells in rows]
         return np.array(cells, dtype=str)
 
-    def n_rows(self) -> None:
-        """Return None: lines would have to be counted."""
-        return
+    def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
+        """Yield lines, with the line ends of the file."""
+        columns = self._order(copy.names)
+        line_end, start = self._conventions[1], 0
+        for block in self._parts(None, keep=True):
+            if start >= begin:
+                numbers = self._numbers(block, columns)
+                new, cells = copy.change(numbers, start)
+                piece, more = None, None if copy.added is None else cells
+                if not isinstance(block, list) and not is_safe_csv():
+                    conventions = self.delimiter, self.decimal_comma, line_end
+                    piece = to_csv(block, columns, numbers, new, more, *conventions)
+                if piece is None:
+                    rows = block if isinstance(block, list) else to_rows(block)
+                    self._put(rows, columns, numbers, new)
+                    if more is not None:
+                        rows = [[*row, cell] for row, cell in zip(rows, more, strict=True)]
+                    piece = self._lines_of(rows).encode()
+                yield len(block), piece
+            start += len(block)
 
-    def _rewrite(self, copy: Copy) -> None:
-        """Write a copy with new predictions; byte order mark and line ends stay as they were."""
-        columns = order_of(copy.names or self.names, self.header, self.where)
-        encoding, line_end = self._conventions()
-        start = 0
-        with self._output(copy.stream, encoding, continued=copy.begin.rows > 0) as stream:
-            writer = csv.writer(_LineEnds(stream, line_end), delimiter=self.delimiter)
-            if not copy.begin.rows:
-                writer.writerow(csv_cells([*self._first_line, *(copy.added or ())[:1]]))
-            for block in self._parts(None, keep=True):
-                if not copy.is_done(start, len(block)):
-                    numbers = self._numbers(block, columns)
-                    new = copy.changed(numbers, start)
-                    added = None if copy.added is None else copy.added[1]()
-                    text = None
-                    if not isinstance(block, list) and not is_safe_csv():
-                        conventions = self.delimiter, self.decimal_comma, line_end
-                        text = to_csv(block, columns, numbers, new, added, *conventions)
-                    if text is None:
-                        rows = block if isinstance(block, list) else to_rows(block)
-                        self._put(rows, columns, numbers, new)
-                        if added is not None:
-                            rows = [[*row, cell] for row, cell in zip(rows, added, strict=True)]
-                        writer.writerows(map(csv_cells, rows))
-                    stream.flush()
-                    if text is not None:
-                        stream.buffer.write(text)
-                    copy.written(start + len(block))
-                start += len(block)
+    def join(self, copy: Copy, pieces: Iterator[Any], stream: BinaryIO) -> None:
+        """Write the header and all lines, compressed and with a byte order mark as the file is."""
+        header = self._lines_of(
+            [[*self._first_line, *([] if copy.added is None else [copy.added])]]
+        )
+        # without name and time, so that the same predictions make the same bytes
+        packed = gzip.GzipFile("", "wb", fileobj=stream, mtime=0) if self._compressed else None
+        with packed or nullcontext(stream) as output:
+            output.write(header.encode(self._conventions[0]))
+            for piece in pieces:
+                output.write(piece)
+
+    def _lines_of(self, rows: Rows) -> str:
+        """Return rows as lines of CSV."""
+        lines: list[str] = []
+        writer = csv.writer(SimpleNamespace(write=lines.append), delimiter=self.delimiter)
+        writer.writerows(map(csv_cells, rows))
+        # the writer must use its own line end to quote cells correctly
+        return "".join(line.removesuffix("\r\n") + self._conventions[1] for line in lines)
 
     @LockFree
     def _first_line(self) -> list[str]:
@@ -179,13 +182,9 @@ class CsvFile(PredictionFile):
         with self.path.open("rb") as stream:
             return stream.read(2) == GZIP_MARK
 
-    @property
-    def resumable(self) -> bool:
-        """Whether a file can be continued: a compressed one cannot be cut."""
-        return not self._compressed
-
+    @LockFree
     def _conventions(self) -> tuple[str, str]:
-        """Return encoding and line end."""
+        """Encoding and line end."""
         with gzip.open(self.path) if self._compressed else self.path.open("rb") as stream:
             line = stream.readline(_base.LONGEST_LINE)
         # utf-8-sig: spreadsheets begin their files with a byte order mark
@@ -234,22 +233,6 @@ class CsvFile(PredictionFile):
             if self._compressed:
                 self.require_bounded(n_read, stored)
             yield line
-
-    @contextmanager
-    def _output(self, stream: BinaryIO, encoding: str, *, continued: bool) -> Iterator[TextIO]:
-        """Yield text that goes to a stream, compressed if this file is; the stream stays open."""
-        if not self._compressed:
-            # a file that is continued has its byte order mark
-            text = TextIOWrapper(stream, "utf-8" if continued else encoding, newline="")
-            yield text
-            text.detach()
-            return
-        # without name and time, so that the same predictions make the same bytes
-        with (
-            gzip.GzipFile("", "wb", fileobj=stream, mtime=0) as packed,
-            TextIOWrapper(packed, encoding=encoding, newline="") as packed_text,
-        ):
-            yield packed_text
 
     def _blocks(self, n_rows: int) -> Iterator[Rows]:
         """Yield blocks of rows, without empty lines."""
@@ -365,16 +348,6 @@ class CsvFile(PredictionFile):
         if self.decimal_comma:
             filled = list(map(_pointed, filled))
         return bool(filled) and all(map(_is_number, filled))
-
-
-class _LineEnds:
-    """Writes another line end than csv.writer, which must use its own to quote cells correctly."""
-
-    def __init__(self, stream: TextIO, line_end: str) -> None:
-        self.stream, self.line_end = stream, line_end
-
-    def write(self, line: str) -> int:
-        return self.stream.write(line.removesuffix("\r\n") + self.line_end)
 
 
 def _pointed(cell: str) -> str:

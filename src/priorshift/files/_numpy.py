@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any, BinaryIO, cast
@@ -17,23 +18,16 @@ from priorshift._typing import Floats, are_numbers, float_type
 from priorshift._version import __version__
 from priorshift.border import Blocks, LockFree, Rows, Table, as_text, row_slices, slices, some
 from priorshift.files import _base
-from priorshift.files._base import (
-    ADAPTED,
-    Copy,
-    PredictionFile,
-    order_of,
-    require_distinct,
-)
+from priorshift.files._base import ADAPTED, Copy, Stored, order_of, require_distinct
 
 NO_OBJECTS = "Store labels and classes as numbers or fixed-width strings, not as objects."
 
 
-@dataclass(frozen=True)
-class NpyFile(PredictionFile):
+class NpyFile(Stored):
     """One array, mapped rather than read: a matrix of predictions, or a vector of anything."""
 
     is_table = False
-    names = None
+    numeric = None
     header = ()
 
     @property
@@ -53,41 +47,39 @@ class NpyFile(PredictionFile):
         """Return the predictions as they are stored."""
         return _matrix(self.array, self.where)
 
-    def rows(self, names: Sequence[str] | None = None) -> Rows:
+    def rows(self, names: Sequence[str] | None) -> Rows:
         """Return the predictions as a table of mapped pages, converted block by block."""
         values = self.values(names)
         return NpyRows(self.path.resolve(), values.shape, float_type(values.dtype))
 
-    def labels(self) -> NDArray[Any] | None:
-        """Return the vector, if the file holds one."""
-        return _decoded(super().labels())
-
     def vector(self, name: str) -> NDArray[Any] | None:  # noqa: ARG002
         """Return the vector, if the file holds one: it has no names."""
-        return self.array if self.array.ndim == 1 else None
+        return _decoded(self.array) if self.array.ndim == 1 else None
 
     def n_rows(self) -> int:
         """Return the number of rows."""
         return int(self.array.shape[0])
 
-    def _rewrite(self, copy: Copy) -> None:
-        """Write a copy with new predictions."""
+    def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
+        """Yield the numbers of a block of rows."""
         if copy.added is not None:
             raise ValueError(
-                f"{self.where} is one array, which has no room for {copy.added[0]!r}; use npz, csv "
-                "or parquet."
+                f"{self.where} is one array, which has no room for {copy.added!r}; use npz, csv or "
+                "parquet."
             )
         source = self.values(copy.names)
-        dtype = _written_type(source)
-        if copy.begin.rows:
-            copy.advance(copy.begin.rows)
-        else:
-            _write_header(copy.stream, self.array.shape, dtype)
+        for rows in row_slices(slice(begin, source.shape[0]), _base.BLOCK_ROWS):
+            new, _ = copy.change(source[rows], rows.start)
+            yield len(new), np.ascontiguousarray(new, _written_type(source)).data.cast("B")
+
+    def join(self, copy: Copy, pieces: Iterator[Any], stream: BinaryIO) -> None:
+        """Write a header, rows first, and all numbers."""
+        described = np.lib.format.dtype_to_descr(_written_type(self.values(copy.names)))
+        header = {"descr": described, "fortran_order": False, "shape": self.array.shape}
+        np.lib.format.write_array_header_1_0(stream, header)
         # not mapped: where the disk is full, writing to a map kills the process
-        for rows in row_slices(slice(copy.begin.rows, source.shape[0]), _base.BLOCK_ROWS):
-            changed = copy.changed(source[rows], rows.start)
-            copy.stream.write(np.ascontiguousarray(changed, dtype).data)
-            copy.written(rows.stop)
+        for piece in pieces:
+            stream.write(piece)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +98,7 @@ class NpyRows(Table):
             yield rows, np.asarray(block, dtype=self.dtype).reshape(-1, self.shape[1])
 
 
-@dataclass(frozen=True)
-class NpzFile(PredictionFile):
+class NpzFile(Stored):
     """Arrays by name: `y_proba` or `logits`, and perhaps `y`, `classes`, `source_priors`."""
 
     is_table = False
@@ -122,7 +113,7 @@ class NpzFile(PredictionFile):
     def key(self) -> str:
         """The name of the predictions."""
         # with --logits, y_proba may hold logits: the user said so
-        for key in ("logits", "y_proba") if self.kind == "logits" else ("y_proba",):
+        for key in ("logits", "y_proba") if self.logits else ("y_proba",):
             if key in self.keys:
                 return key
         raise ValueError(
@@ -146,7 +137,7 @@ class NpzFile(PredictionFile):
         return None if mark is None else str(mark)
 
     @LockFree
-    def names(self) -> tuple[str, ...] | None:
+    def numeric(self) -> tuple[str, ...] | None:
         """The classes, if they are named."""
         classes = self.vector("classes")
         if classes is None:
@@ -165,10 +156,10 @@ class NpzFile(PredictionFile):
         """The predictions, columns as they are in the file."""
         values = _matrix(self.stored, f"{self.key} in {self.where}")
         expected = (1, 2) if values.shape[1] == 1 else (values.shape[1],)  # [negative, positive]
-        if self.names is not None and len(self.names) not in expected:
+        if self.numeric is not None and len(self.numeric) not in expected:
             raise ValueError(
-                f"{self.where} has {len(self.names)} classes but {self.key} has {values.shape[1]} "
-                "columns; give each column its class."
+                f"{self.where} has {len(self.numeric)} classes but {self.key} has "
+                f"{values.shape[1]} columns; give each column its class."
             )
         return values
 
@@ -178,54 +169,58 @@ class NpzFile(PredictionFile):
         # np.take keeps rows contiguous, as they are in the right order: sums come out the same
         return self.predictions if order is None else np.take(self.predictions, order, axis=1)
 
-    def labels(self) -> NDArray[Any] | None:
-        """Return the labels, if there are any."""
-        return _decoded(super().labels())
-
     def vector(self, name: str) -> NDArray[Any] | None:
         """Return an array by name, if there is one."""
-        return self._read(name) if name in self.keys else None
+        return _decoded(self._read(name)) if name in self.keys else None
 
     def n_rows(self) -> int:
         """Return the number of rows."""
         return int(self.predictions.shape[0])
 
-    @property
-    def resumable(self) -> bool:
-        """Return False: the predictions are in memory, and written last and at once."""
-        return False
-
-    def _rewrite(self, copy: Copy) -> None:
-        """Write a copy with new predictions, columns in the file's own order; all at once.
-
-        Other arrays are copied as bytes, so nothing in them has to be understood.
-        """
+    def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
+        """Yield blocks as two arrays: numbers, columns in the file's own order, and added cells."""
         values, order = self.values(copy.names), self._order(copy.names)
-        new = np.empty(values.shape, dtype=_written_type(values))
-        back = slice(None) if order is None else order
-        cells: list[str] = []
-        for rows in row_slices(values.shape[0], _base.BLOCK_ROWS):
-            new[rows, back] = copy.changed(values[rows], rows.start)
-            cells += [] if copy.added is None else copy.added[1]()
-        written = {"y_proba": new.reshape(self.stored.shape), ADAPTED: np.array(__version__)}
+        for rows in row_slices(slice(begin, values.shape[0]), _base.BLOCK_ROWS):
+            changed, cells = copy.change(values[rows], rows.start)
+            new = np.empty(changed.shape, dtype=_written_type(values))
+            new[:, slice(None) if order is None else order] = changed
+            piece = BytesIO()
+            for array in (new, np.array(cells if copy.added else [], dtype=str)):
+                np.lib.format.write_array(piece, array, allow_pickle=False)
+            yield len(new), piece.getvalue()
+
+    def join(self, copy: Copy, pieces: Iterator[Any], stream: BinaryIO) -> None:
+        """Write all arrays; those that are not predictions are copied as bytes, whatever they are.
+
+        New predictions are gathered in memory first.
+        """
+        blocks = [np.empty((0, self.predictions.shape[1]), _written_type(self.predictions))]
+        cells = [np.array([], dtype=str)]
+        for piece in map(BytesIO, pieces):
+            for gathered in (blocks, cells):
+                gathered.append(np.lib.format.read_array(piece, allow_pickle=False))
+        written = {
+            "y_proba": np.concatenate(blocks).reshape(self.stored.shape),
+            ADAPTED: np.array(__version__),
+        }
         if copy.added is not None:
-            written[copy.added[0]] = np.array(cells)
+            written[copy.added] = np.concatenate(cells)
         kept = [m for name, m in self.keys.items() if name not in (self.key, *written)]
         compression = self.keys[self.key].compress_type
-        with self._archive() as old, zipfile.ZipFile(copy.stream, "w", compression) as archive:
+        with self._archive() as old, zipfile.ZipFile(stream, "w", compression) as archive:
             for member in kept:
                 with (
                     readable(f"{member.filename!r} in {self.where}"),
                     old.open(member) as source,
-                    _member(archive, member.filename) as goal,
+                    archive.open(member.filename, "w", force_zip64=True) as goal,
                 ):
                     copyfileobj(source, goal)
             for name, array in written.items():
-                with _member(archive, f"{name}.npy") as goal:
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as goal:
                     np.lib.format.write_array(goal, array, allow_pickle=False)
 
     def _order(self, names: Sequence[str] | None) -> list[int] | None:
-        return None if not names or not self.names else order_of(names, self.names, self.where)
+        return None if not names or not self.numeric else order_of(names, self.numeric, self.where)
 
     @contextmanager
     def _archive(self) -> Iterator[zipfile.ZipFile]:
@@ -242,13 +237,6 @@ class NpzFile(PredictionFile):
                 _check_header(cast("BinaryIO", member), place.file_size)
             with archive.open(place) as member:
                 return np.lib.format.read_array(cast("BinaryIO", member), allow_pickle=False)
-
-
-def _write_header(stream: BinaryIO, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Write what comes before the numbers of an npy file, rows first."""
-    described = np.lib.format.dtype_to_descr(dtype)
-    header = {"descr": described, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(stream, header)
 
 
 def _check_header(stream: BinaryIO, n_bytes: int) -> None:
@@ -286,14 +274,9 @@ def readable(where: str) -> Iterator[None]:
         raise ValueError(f"{where} cannot be read: {told}; write it again.") from None
 
 
-def _decoded(labels: NDArray[Any] | None) -> NDArray[Any] | None:
+def _decoded(array: NDArray[Any]) -> NDArray[Any]:
     """Turn bytes into text."""
-    return as_text(labels) if labels is not None and labels.dtype.kind == "S" else labels
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> Any:
-    """Open a member for writing; it may be large."""
-    return archive.open(name, "w", force_zip64=True)
+    return as_text(array) if array.dtype.kind == "S" else array
 
 
 def _written_type(values: NDArray[Any]) -> np.dtype[Any]:

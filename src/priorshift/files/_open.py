@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from priorshift.files._arrow import ArrowFile, ParquetFile
-from priorshift.files._base import PredictionFile
+from priorshift.files._base import Stored
 from priorshift.files._csv import CsvFile
 from priorshift.files._numpy import NpyFile, NpzFile
+from priorshift.files._view import PredictionFile
 
 SUFFIXES: dict[str, Any] = {
     ".csv": CsvFile,
@@ -98,9 +99,8 @@ def open_predictions(
             f"{', '.join(SUFFIXES)}."
         )
     require_file(path)
+    stored: Stored = kind(path, title, logits, bounded)
+    if isinstance(stored, NpzFile) and "logits" in stored.keys and "y_proba" not in stored.keys:
+        stored = replace(stored, logits=True)
     label_column = label_column or ("y" if kind is NpzFile else "label")
-    scale = "logits" if logits else "proba"
-    file: PredictionFile = kind(path, label_column, scale, title, tuple(ignored), bounded)
-    if isinstance(file, NpzFile) and "logits" in file.keys and "y_proba" not in file.keys:
-        return replace(file, kind="logits")
-    return file
+    return PredictionFile(stored, label_column, tuple(ignored))

@@ -1,257 +1,167 @@
-"""Write large files so that a run that was killed can be continued.
+"""Keep what a run has done of a large file, so that the next run goes on where it was killed.
 
-A hidden folder next to the output holds what is being written, and a journal of how much of it is
-complete. The next run of the same work finds both. The folder's name is easy to guess, so it is
-opened once, must be yours, and is used by its descriptor: nobody can put another in its place.
+Beside the output, which is written whole or not at all, a hidden file takes every piece of it, each
+after a line of signed JSON that says how many rows it has. The next run of the same work finds it.
+Its name is easy to guess, so it must be yours and no link, and is used by its descriptor: nobody
+can put another in its place.
 """
 
 import errno
-import math
 import os
-import shutil
 import stat
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from priorshift.files._atomic import (
-    NO_LINK,
-    NO_ROOM,
-    finish,
-    followed,
-    is_at,
-    lock,
-    sync_folder,
-)
-from priorshift.files._signed import read_json, sign, verify, write_json
+from priorshift.files._atomic import NO_ROOM, atomic_file, followed, hold, is_at
+from priorshift.files._signed import read_json, sign, verify, write_line
 
 EVERY_SECONDS = 2.0
-"""Time between entries of the journal: each one waits for the disk."""
+"""Time after which what was written is brought to the disk: that takes a while."""
 
-DATA, JOINED, JOURNAL, NEW_JOURNAL = "data", "joined", "journal.json", "journal.new"
-LARGEST_JOURNAL = 2**26
-
-
-@dataclass(frozen=True)
-class Mark:
-    """How far a file is written: the rows that are done, and the bytes they use.
-
-    Arrow's formats cannot be continued, so every run writes a part of its own behind the last:
-    `parts` has the first row and the first byte of each.
-    """
-
-    rows: int = 0
-    n_bytes: int = 0
-    parts: tuple[tuple[int, int], ...] = ()
-
-
-START = Mark()
+LONGEST_LINE = 2**26
 
 
 @dataclass
 class Partial:
-    """A file that is being written; without a fingerprint, one that nobody will continue.
+    """An output that is being written, and what an earlier run has done of it.
 
     Attributes
     ----------
     stream : binary file
-        What is written so far; write, or continue at `begin`.
+        Where the output goes.
     fingerprint : str
-        Digest of everything that decides what the file will hold.
-    begin : Mark
-        How far an earlier run wrote it.
+        Digest of everything that decides what the output will hold.
+    store : binary file or None
+        Its pieces by earlier runs, and soon by this one; None if nobody will go on with it.
+    rows : int
+        How many rows the pieces of earlier runs have.
     kept : dict or None
-        What the earlier run stored in its journal.
+        What was kept with the last of them.
     """
 
     stream: BinaryIO
     fingerprint: str = ""
-    begin: Mark = START
+    store: BinaryIO | None = None
+    rows: int = 0
     kept: dict[str, Any] | None = None
-    folder: "_Folder | None" = field(default=None, repr=False)
-    saved: float = field(default=-math.inf, repr=False)
 
-    def save(self, mark: Callable[[], Mark], keep: Callable[[], dict[str, Any]]) -> None:
-        """Record in the journal that the file is complete up to a mark, at most every 2 seconds.
+    def pieces(
+        self,
+        make: Callable[[int], Iterator[tuple[int, Any]]],
+        keep: Callable[[], dict[str, Any]],
+    ) -> Iterator[Any]:
+        """Yield the pieces of the output: those of earlier runs, then new ones, which are kept.
 
-        `mark` and `keep`, which returns plain values that the next run needs, are called only if
-        something is recorded.
+        `make` yields rows and bytes of the pieces from some row on; `keep` returns plain values
+        that the next run needs.
         """
-        if self.folder is None or time.monotonic() - self.saved < EVERY_SECONDS:
+        if self.store is None:
+            yield from (piece for _, piece in make(0))
             return
-        self.stream.flush()
-        entry = {"fingerprint": self.fingerprint, "mark": asdict(mark()), "kept": keep()}
-        os.fsync(self.stream.fileno())
-        self.folder.write_journal(entry)
-        self.saved = time.monotonic()
-
-    @contextmanager
-    def joined(self) -> Iterator[BinaryIO]:
-        """Yield another stream, which is the result if it is written whole."""
-        if self.folder is None:
-            raise ValueError("only a file that can be continued is joined of parts.")
-        self.folder.remove(JOINED)
-        with self.folder.open(JOINED) as stream:
-            yield stream
-            self.folder.result = JOINED
-            finish(stream, self.folder.goal)
+        yield from (piece for _, piece in _stored(self.store, self.fingerprint))
+        if not self.rows:
+            self.store.write(write_line(sign({"fingerprint": self.fingerprint})))
+        synced = -EVERY_SECONDS
+        for rows, piece in make(self.rows):
+            entry = {"rows": rows, "n_bytes": len(piece), "crc": zlib.crc32(piece), "kept": keep()}
+            self.store.write(write_line(sign(entry)))
+            self.store.write(piece)
+            self.store.flush()
+            if time.monotonic() - synced >= EVERY_SECONDS:
+                os.fsync(self.store.fileno())
+                synced = time.monotonic()
+            yield piece
 
 
 @contextmanager
 def resumable_file(path: str | os.PathLike[str], fingerprint: str) -> Iterator[Partial]:
-    """Yield a file to write that replaces `path` on success and stays for the next run if killed.
+    """Yield a file to write that replaces `path` on success; if killed, its pieces are kept.
 
-    It also stays if the run is interrupted. It is removed if the work itself fails, if the disk is
-    full, or if the next run has another fingerprint.
+    They are also kept if the run is interrupted. They are removed if the work itself fails, if the
+    disk is full, or if the next run has another fingerprint.
     """
-    with _held_folder(followed(path), path) as folder:
+    hidden = _hidden(followed(path))
+    with _opened(hidden, path) as store:
+        rows, kept, end = 0, None, 0
+        for entry, _ in _stored(store, fingerprint):
+            rows, kept, end = rows + entry["rows"], entry["kept"], store.tell()
+        store.seek(end)
+        store.truncate()
         try:
-            with folder.open(DATA) as stream:
-                partial = _found(folder, stream, fingerprint)
-                yield partial
-                finish(stream, folder.goal)
-            folder.deliver()
+            with atomic_file(path) as stream:
+                yield Partial(stream, fingerprint, store, rows, kept)
         except Exception as error:
             if not isinstance(error, OSError) or error.errno in NO_ROOM:
-                folder.clear()
-            if isinstance(error, OSError) and error.errno in NO_ROOM:
-                raise OSError(error.errno, error.strerror, str(path)) from None
+                _remove(hidden, store)
             raise
-        folder.clear()
+        _remove(hidden, store)
 
 
 def remove_partial(path: str | os.PathLike[str]) -> None:
     """Remove what a killed run left of a file that will not be continued."""
     with suppress(OSError, ValueError):
-        goal = followed(path)
-        if _folder_of(goal).exists():
-            with _held_folder(goal, path) as folder:
-                folder.clear()
+        hidden = _hidden(followed(path))
+        if hidden.exists():
+            with _opened(hidden, path) as store:
+                _remove(hidden, store)
 
 
-@dataclass
-class _Folder:
-    """The hidden folder of an output, held open; by its path where there are no descriptors."""
-
-    path: Path
-    goal: Path
-    number: int | None
-    result: str = DATA
-
-    def open(self, name: str) -> BinaryIO:
-        """Open a file of the folder, or create it."""
-        flags = os.O_RDWR | os.O_CREAT | NO_LINK
-        number = os.open(self._at(name), flags, 0o600, dir_fd=self.number)
-        return cast("BinaryIO", os.fdopen(number, "r+b"))
-
-    def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
-        with suppress(FileNotFoundError):
-            os.unlink(self._at(name), dir_fd=self.number)
-
-    def write_journal(self, entry: dict[str, Any]) -> None:
-        """Replace the journal as a whole."""
-        self.remove(NEW_JOURNAL)
-        with self.open(NEW_JOURNAL) as stream:
-            stream.write(write_json(sign(entry)).encode())
-            stream.flush()
-            os.fsync(stream.fileno())
-        old, new = self._at(NEW_JOURNAL), self._at(JOURNAL)
-        os.replace(old, new, src_dir_fd=self.number, dst_dir_fd=self.number)
-
-    def deliver(self) -> None:
-        """Move the result to its place."""
-        os.replace(self._at(self.result), self.goal, src_dir_fd=self.number)
-        sync_folder(self.goal.parent)
-
-    def clear(self) -> None:
-        """Remove the folder with all that is ours in it."""
-        for name in (DATA, JOINED, JOURNAL, NEW_JOURNAL):
-            self.remove(name)
-        with suppress(OSError):
-            self.path.rmdir()
-
-    def _at(self, name: str) -> Path:
-        return self.path / name if self.number is None else Path(name)
-
-
-def _folder_of(goal: Path) -> Path:
+def _hidden(goal: Path) -> Path:
     return goal.with_name(f".{goal.name}.partial")
 
 
 @contextmanager
-def _held_folder(goal: Path, path: str | os.PathLike[str]) -> Iterator[_Folder]:
-    """Yield the hidden folder of an output while other runs are kept out."""
-    folder = _folder_of(goal)
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    if os.name != "posix":
-        yield _Folder(folder, goal, None)
-        return
-    while True:
-        try:
-            number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | NO_LINK)
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise _foreign(folder) from None
-            raise
-        try:
-            if not lock(number) or is_at(number, folder):
-                break
-        except BlockingIOError:
-            os.close(number)
-            raise BlockingIOError(f"another run is writing {path}; wait for it.") from None
-        os.close(number)  # the previous holder has just removed it
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
+def _opened(hidden: Path, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Yield the hidden file of an output while other runs are kept out."""
     try:
-        held = _Folder(folder, goal, number)
-        _require_own(held, os.fstat(number))
-        yield held
-    finally:
+        number = hold(hidden, 0o600, f"another run is writing {path}; wait for it.")
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR):
+            raise _foreign(hidden) from None
+        raise
+    state = os.fstat(number)
+    if not stat.S_ISREG(state.st_mode) or state.st_uid != getattr(os, "geteuid", int)():
         os.close(number)
+        raise _foreign(hidden)
+    stream = cast("BinaryIO", os.fdopen(number, "r+b"))
+    try:
+        if os.name == "posix" and stat.S_IMODE(state.st_mode) & 0o077:
+            os.fchmod(number, 0o600)
+            if state.st_mode & 0o022:  # others may have written to it
+                stream.truncate(0)
+        yield stream
+    finally:
+        with suppress(OSError):  # of a full disk, which was said already
+            stream.close()
 
 
-def _require_own(folder: _Folder, state: os.stat_result) -> None:
-    """Refuse another user's folder; empty one that others may have written to."""
-    if state.st_uid != os.geteuid():
-        raise _foreign(folder.path)
-    if folder.number is not None and stat.S_IMODE(state.st_mode) & 0o077:
-        os.fchmod(folder.number, 0o700)
-        if state.st_mode & 0o022:
-            with os.scandir(folder.number) as left:
-                for entry in left:
-                    if entry.is_dir(follow_symlinks=False):
-                        shutil.rmtree(entry.name, dir_fd=folder.number)
-                    else:
-                        os.unlink(entry.name, dir_fd=folder.number)
+def _remove(hidden: Path, store: BinaryIO) -> None:
+    with suppress(OSError):
+        if is_at(store.fileno(), hidden):
+            hidden.unlink()
 
 
-def _foreign(folder: Path) -> ValueError:
+def _foreign(hidden: Path) -> ValueError:
     return ValueError(
-        f"{folder} is where this run would keep what it has written, but it is a link, a file "
+        f"{hidden} is where this run would keep what it has written, but it is a link, a folder "
         "or another user's; remove it, or write elsewhere."
     )
 
 
-def _found(folder: _Folder, stream: BinaryIO, fingerprint: str) -> Partial:
-    """Return what an earlier run left if it did the same work; otherwise begin anew."""
-    n_bytes = stream.seek(0, os.SEEK_END)
-    try:
-        with folder.open(JOURNAL) as journal:
-            entry = verify(read_json(journal.read(LARGEST_JOURNAL)))
-        rows, size, parts = (entry["mark"][name] for name in ("rows", "n_bytes", "parts"))
-        mark = Mark(rows, size, tuple((first, begin) for first, begin in parts))
-        if entry["fingerprint"] == fingerprint and n_bytes >= size:
-            stream.truncate(size)
-            stream.seek(size)
-            return Partial(stream, fingerprint, mark, entry["kept"], folder)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # there is none, or it is of no use
-    folder.remove(JOURNAL)
-    stream.truncate(0)
-    stream.seek(0)
-    return Partial(stream, fingerprint, folder=folder)
+def _stored(store: BinaryIO, fingerprint: str) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Yield the entries and pieces that earlier runs of the same work have written whole."""
+    store.seek(0)
+    with suppress(OSError, ValueError, KeyError, TypeError):  # the rest is of no use
+        if verify(read_json(store.readline(LONGEST_LINE)))["fingerprint"] != fingerprint:
+            return
+        while line := store.readline(LONGEST_LINE):
+            entry = verify(read_json(line))
+            piece = store.read(entry["n_bytes"])
+            if len(piece) != entry["n_bytes"] or zlib.crc32(piece) != entry["crc"]:
+                return
+            yield entry, piece

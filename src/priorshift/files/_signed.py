@@ -1,6 +1,6 @@
 """One container for everything that priorshift keeps for itself: JSON with a checksum.
 
-Monitors, adapters and the journals of work that can be resumed are objects of JSON whose key
+Monitors, adapters and the entries of work that can be resumed are objects of JSON whose key
 `checksum` is the SHA-256 of all the others. It reveals damage, not a file that somebody edited
 with care, so a reader still checks what it reads. Arrays are objects too, with type, shape and
 bytes; nothing is ever unpickled.
@@ -49,6 +49,11 @@ def write_json(document: dict[str, Any]) -> str:
     """Return JSON with one line per key; ValueError for NaN."""
     lines = (f"  {json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in document.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write_line(document: dict[str, Any]) -> bytes:
+    """Return JSON in one line; ValueError for NaN."""
+    return json.dumps(document, allow_nan=False).encode() + b"\n"
 
 
 def read_json(text: str | bytes) -> Any:

@@ -213,13 +213,6 @@ class MonitorHistory:
     def __len__(self) -> int:
         return len(self.time)
 
-    @property
-    def total_variation(self) -> Any:
-        """How far the priors are from the source priors at each step, where these are known."""
-        if self.source_priors is None:
-            return None
-        return total_variation(self.priors, self.source_priors)
-
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return a frame of the named library, one row per step.
 
@@ -230,7 +223,7 @@ class MonitorHistory:
         }
         columns["time"] = list(self.time)
         if self.source_priors is not None:
-            columns["total_variation"] = self.total_variation
+            columns["total_variation"] = total_variation(self.priors, self.source_priors)
         for name, shares in (("prior", self.priors), ("own_prior", self.own_priors)):
             of_class = [f"{name}:{label}" for label in self.classes.tolist()]
             columns |= dict(zip(of_class, shares.T, strict=True))

@@ -1,5 +1,6 @@
 """Displays of labelled predictions: confusion matrix, calibration, and what decisions cost."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,9 +11,7 @@ from priorshift._results import Backend, make_frame
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.adapt import cheapest, check_costs, prior_ratio
 from priorshift.border import (
-    check_choice,
     check_classes,
-    check_count,
     check_priors,
     check_proba,
     encode_labels,
@@ -23,7 +22,7 @@ from priorshift.border import (
     some,
 )
 from priorshift.counts import Confusion, Decision
-from priorshift.evidence import HISTOGRAM_EDGES, Reliability, calibration_error
+from priorshift.evidence import HISTOGRAM_EDGES, Reliability
 from priorshift.intervals import wilson_bounds
 from priorshift.plotting.style import (
     BLUE,
@@ -66,6 +65,7 @@ def read_labelled(
     return in_class_order(predictions, names), encode_labels(labels, names), names
 
 
+@dataclass(eq=False, repr=False)
 class ConfusionDisplay(Display):
     r"""Show how the samples of each class are classified.
 
@@ -79,9 +79,8 @@ class ConfusionDisplay(Display):
         C, with columns that sum to 1.
     classes : array-like of shape (n_classes,)
         Class names.
-    seen : array-like of shape (n_classes,), optional
-        Which classes have samples; the columns of the others are hatched. By default, all classes
-        whose column does not sum to 0.
+    seen : array-like of shape (n_classes,)
+        Which classes have samples; the columns of the others are hatched.
     decision : {"hard", "soft"}, default="hard"
         Whether decisions are the most probable class, or the probabilities themselves.
 
@@ -90,52 +89,18 @@ class ConfusionDisplay(Display):
     ax_, figure_, im_ : Axes, Figure and AxesImage
         Set by `plot`.
 
-    Examples
-    --------
-    >>> from priorshift.plotting import ConfusionDisplay
-    >>> display = ConfusionDisplay([[0.8, 0.2], [0.2, 0.8]], ["cat", "dog"])
-    >>> round(display.condition_number, 3)
-    1.667
     """
+
+    conditional: Vector
+    classes: Labels
+    seen: Mask
+    decision: Decision = "hard"
 
     FEW, MAX_TEXTS, MAX_NAMES = 4, 12, 30
     """Classes up to which cells are large, cells hold numbers, and all are named on the axes."""
 
     MAX_CELLS = 200
     """Cells a side; more would be smaller than a pixel, so classes are grouped."""
-
-    def __init__(
-        self,
-        conditional: ArrayLike,
-        classes: ArrayLike,
-        *,
-        seen: ArrayLike | None = None,
-        decision: Decision = "hard",
-    ) -> None:
-        check_choice(decision, ("hard", "soft"), "decision")
-        self.decision, self.conditional = decision, np.asarray(conditional, dtype=np.float64)
-        if self.conditional.ndim != 2 or self.conditional.shape[0] != self.conditional.shape[1]:
-            raise ValueError(
-                "conditional must be square, decisions by true classes; got shape "
-                f"{self.conditional.shape}."
-            )
-        total = self.conditional.sum(axis=0)
-        fine = (np.isclose(total, 1, atol=1e-3) | (total == 0)) & (self.conditional >= 0).all(0)
-        if not fine.all():
-            at = int(fine.argmin())
-            raise ValueError(
-                "the columns of conditional must be distributions, or 0 for a class without "
-                f"samples; column {at} sums to {total[at]:.6g}. Divide each column of counts by "
-                "its sum."
-            )
-        self.classes = check_classes(classes, self.conditional.shape[1])
-        has_samples: Mask = self.conditional.max(axis=0) > 0
-        self.seen: Mask = has_samples if seen is None else np.asarray(seen, dtype=bool)
-        if self.seen.shape != has_samples.shape or not self.seen.any():
-            raise ValueError(
-                f"seen must say for each of {has_samples.size} classes whether it has samples, "
-                f"and one must have some; got shape {self.seen.shape}."
-            )
 
     @classmethod
     def from_predictions(
@@ -169,10 +134,8 @@ class ConfusionDisplay(Display):
         cls, confusion: Confusion, classes: ArrayLike, *, ax: "Axes | None" = None
     ) -> Self:
         """Plot a confusion matrix, such as the `confusion_` of a fitted estimator."""
-        display = cls(
-            confusion.conditional, classes, seen=confusion.seen, decision=confusion.decision
-        )
-        return display.plot(ax)
+        names = check_classes(classes, confusion.counts.shape[1])
+        return cls(confusion.conditional, names, confusion.seen, confusion.decision).plot(ax)
 
     @property
     def condition_number(self) -> float:
@@ -268,6 +231,7 @@ def pool(conditional: Vector, seen: Mask, most: int) -> tuple[Vector, int]:
     return np.divide(sums, n_seen, out=np.full_like(sums, np.nan), where=n_seen > 0), group
 
 
+@dataclass(eq=False, repr=False)
 class ReliabilityDisplay(Display):
     r"""Show how often predictions with a confidence of, for example, 80 % are right.
 
@@ -279,14 +243,8 @@ class ReliabilityDisplay(Display):
 
     Parameters
     ----------
-    confidence : array-like of shape (n_bins,)
-        Mean confidence of each bin.
-    accuracy : array-like of shape (n_bins,)
-        Share of correct predictions in each bin.
-    counts : array-like of shape (n_bins,)
-        Number of samples in each bin.
-    histogram : array-like of shape (40,)
-        Number of samples in 40 bins of equal width from 0 to 1.
+    found : Reliability
+        Bins of confidence, and a histogram of it.
     n_classes : int
         Confidence is never below 1 / n_classes.
 
@@ -294,46 +252,14 @@ class ReliabilityDisplay(Display):
     ----------
     ax_, figure_, histogram_ax_ : Axes, Figure and Axes
         Set by `plot`.
-
-    Examples
-    --------
-    >>> from priorshift.plotting import ReliabilityDisplay
-    >>> display = ReliabilityDisplay([0.6, 0.9], [0.5, 0.9], [100, 300], [0] * 39 + [400], 2)
-    >>> round(display.ece, 3)
-    0.025
     """
+
+    found: Reliability
+    n_classes: int
 
     LEVEL = 0.95
     STRIP = 0.3
     """Height of the histogram's strip below the diagram, as a share of the diagram's."""
-
-    histogram_ax_: "Axes"
-
-    def __init__(
-        self,
-        confidence: ArrayLike,
-        accuracy: ArrayLike,
-        counts: ArrayLike,
-        histogram: ArrayLike,
-        n_classes: int,
-    ) -> None:
-        self.confidence = np.asarray(confidence, dtype=np.float64)
-        self.accuracy = np.asarray(accuracy, dtype=np.float64)
-        self.counts = np.asarray(counts, dtype=np.float64)
-        self.histogram = np.asarray(histogram, dtype=np.float64)
-        self.n_classes = check_count(n_classes, "n_classes", 2)
-        if not self.confidence.shape == self.accuracy.shape == self.counts.shape:
-            raise ValueError(
-                "confidence, accuracy and counts must have one number per bin each; got shapes "
-                f"{self.confidence.shape}, {self.accuracy.shape} and {self.counts.shape}."
-            )
-        if not self.counts.size or self.counts.min() < 1:
-            raise ValueError("every bin must have samples; leave out those that are empty.")
-        if self.histogram.size != HISTOGRAM_EDGES.size - 1:
-            raise ValueError(
-                f"histogram must count samples in {HISTOGRAM_EDGES.size - 1} bins of equal width "
-                f"from 0 to 1; got {self.histogram.size}."
-            )
 
     @classmethod
     def from_predictions(
@@ -352,23 +278,14 @@ class ReliabilityDisplay(Display):
             As for `ConfusionDisplay.from_predictions`.
         """
         values, codes, names = read_labelled(y_proba, y, classes)
-        return cls.from_reliability(Reliability.of(values, codes), names.size).plot(ax)
-
-    @classmethod
-    def from_reliability(cls, found: Reliability, n_classes: int) -> Self:
-        """Hold the bins that were counted, without drawing."""
-        return cls(found.confidence, found.accuracy, found.rows, found.histogram, n_classes)
-
-    @property
-    def ece(self) -> float:
-        """Expected calibration error."""
-        return calibration_error(self.confidence, self.accuracy, self.counts)
+        return cls(Reliability.of(values, codes), names.size).plot(ax)
 
     @property
     def interval(self) -> Vector:
         """Wilson interval of each bin's accuracy, shape (n_bins, 2)."""
         z = float(ndtri(0.5 + self.LEVEL / 2))
-        return np.column_stack(wilson_bounds(self.accuracy, self.counts, z)).clip(0, 1)
+        bounds = wilson_bounds(self.found.accuracy, self.found.rows, z)
+        return np.column_stack(bounds).clip(0, 1)
 
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
@@ -384,10 +301,10 @@ class ReliabilityDisplay(Display):
         ax = self._axes(ax, self.figsize())
         lowest = np.floor(10 / self.n_classes) / 10
         ax.plot([lowest, 1], [lowest, 1], "--", color=GREY, lw=1.2, label="perfectly calibrated")
-        errors = np.abs(self.interval.T - self.accuracy)
+        errors = np.abs(self.interval.T - self.found.accuracy)
         ax.errorbar(
-            self.confidence,
-            self.accuracy,
+            self.found.confidence,
+            self.found.accuracy,
             yerr=errors,
             fmt="o-",
             color=BLUE,
@@ -408,11 +325,11 @@ class ReliabilityDisplay(Display):
         bare(ax, "bottom")
         # below 0 of the diagram, where nothing else is: no layout can cut it off
         strip = ax.inset_axes((0, 0, 1, 0.8 * self.STRIP / (1.02 + self.STRIP)))
-        strip.stairs(self.histogram, HISTOGRAM_EDGES, fill=True, color=GREY)
+        strip.stairs(self.found.histogram, HISTOGRAM_EDGES, fill=True, color=GREY)
         strip.set_xlim(ax.get_xlim())
-        strip.set_ylim(0, 1.05 * self.histogram.max())
+        strip.set_ylim(0, 1.05 * self.found.histogram.max())
         strip.set_xticks([])
-        strip.set_yticks([self.histogram.max()], [f"{int(self.histogram.max()):,}"])
+        strip.set_yticks([self.found.histogram.max()], [f"{int(self.found.histogram.max()):,}"])
         strip.tick_params(length=0)
         strip.set_facecolor("none")
         strip.annotate(
@@ -428,28 +345,30 @@ class ReliabilityDisplay(Display):
         bare(strip, "bottom")
         self.histogram_ax_ = strip
         accuracy, confidence = (
-            float(np.average(of, weights=self.counts)) for of in (self.accuracy, self.confidence)
+            float(np.average(of, weights=self.found.rows))
+            for of in (self.found.accuracy, self.found.confidence)
         )
         write_head(
             ax,
-            f"Reliability: calibration error {short_percent(self.ece)}",
+            f"Reliability: calibration error {short_percent(self.found.error)}",
             f"accuracy {short_percent(accuracy)}, mean confidence {short_percent(confidence)}, "
-            f"{int(self.counts.sum()):,} samples",
+            f"{int(self.found.rows.sum()):,} samples",
         )
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
         """Return one row per bin, as a frame of the named library."""
         columns = {
-            "confidence": self.confidence,
-            "accuracy": self.accuracy,
+            "confidence": self.found.confidence,
+            "accuracy": self.found.accuracy,
             "lower": self.interval[:, 0],
             "upper": self.interval[:, 1],
-            "n_samples": self.counts.astype(np.intp),
+            "n_samples": self.found.rows.astype(np.intp),
         }
         return make_frame(columns, backend)
 
 
+@dataclass(eq=False, repr=False)
 class CostDisplay(Display):
     r"""Show the expected cost per case against the prevalence of one class, before and after.
 
@@ -466,31 +385,16 @@ class CostDisplay(Display):
         Expected cost per case, with unadapted and with adapted predictions.
     name : str
         The class.
-    source : float, optional
+    source : float
         Its share in the training data.
 
-    Examples
-    --------
-    >>> from priorshift.plotting import CostDisplay
-    >>> display = CostDisplay([0.0, 0.5, 1.0], [0.1, 0.3, 0.5], [0.0, 0.3, 0.0], "ill", source=0.5)
-    >>> display.saved.round(2)
-    array([0.1, 0. , 0.5])
     """
 
-    def __init__(
-        self,
-        prevalence: ArrayLike,
-        before: ArrayLike,
-        after: ArrayLike,
-        name: str,
-        *,
-        source: float | None = None,
-    ) -> None:
-        values = (np.asarray(one, dtype=np.float64) for one in (prevalence, before, after))
-        self.prevalence, self.before, self.after = values
-        if not self.prevalence.shape == self.before.shape == self.after.shape:
-            raise ValueError("prevalence, before and after must have one number per point each.")
-        self.name, self.source = name, source
+    prevalence: Vector
+    before: Vector
+    after: Vector
+    name: str
+    source: float
 
     @classmethod
     def from_predictions(
@@ -551,9 +455,9 @@ class CostDisplay(Display):
             return float(at @ (total / size))
 
         before = [cost(source, p) for p in priors[[0, -1]]]  # the same rule: linear in prevalence
-        after = [cost(p, p) for p in priors]
+        after = np.array([cost(p, p) for p in priors])
         line = (1 - prevalence) * before[0] + prevalence * before[1]
-        return cls(prevalence, line, after, str(names[k]), source=float(source[k])).plot(ax)
+        return cls(prevalence, line, after, str(names[k]), float(source[k])).plot(ax)
 
     @property
     def saved(self) -> Vector:
@@ -579,8 +483,7 @@ class CostDisplay(Display):
         ax.plot(self.prevalence, self.before, "--", color=VERMILLION, label="unadapted")
         ax.plot(self.prevalence, self.after, color=BLUE, label="adapted")
         ax.fill_between(self.prevalence, self.after, self.before, color=BLUE, alpha=0.12, lw=0)
-        if self.source is not None:
-            ax.axvline(self.source, color="0.5", lw=1, ls=":", label="in training")
+        ax.axvline(self.source, color="0.5", lw=1, ls=":", label="in training")
         share_axis(ax.xaxis)
         ax.set_xlim(0, 1)
         ax.set_ylim(bottom=min(0.0, float(self.after.min())))

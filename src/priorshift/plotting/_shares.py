@@ -2,30 +2,27 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from priorshift._results import Backend, make_frame
-from priorshift._typing import Indices, Vector
+from priorshift._typing import Indices, Labels, Mask, Vector
 from priorshift.adapt import prior_ratio, total_variation
 from priorshift.border import (
     NO_PRIOR,
     as_generator,
-    check_choice,
-    check_classes,
     check_count,
-    check_positive,
     check_priors,
     check_proba,
     in_class_order,
-    some,
 )
 from priorshift.estimators import PriorEstimate, PriorEstimator, traits_of
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
-from priorshift.groups import GroupEstimates, read_groups
+from priorshift.groups import GroupEstimates
 from priorshift.monitor import MonitorHistory, PriorMonitor
 from priorshift.plotting.style import (
     BLUE,
@@ -62,9 +59,8 @@ if TYPE_CHECKING:
 
     from priorshift.assessment import Assessment
 
-Kind = Literal["auto", "priors", "distance"]
 
-
+@dataclass(eq=False, repr=False)
 class PriorsDisplay(Display):
     """Show how class priors moved from source to target, one row per class.
 
@@ -90,34 +86,14 @@ class PriorsDisplay(Display):
     [0.4, 1.6]
     """
 
-    MAX_CLASSES = 20
+    priors: Vector
+    source_priors: Vector
+    classes: Labels
+    interval: Vector | None = None
+    unseen_classes: tuple[Any, ...] = ()
+    method: str | None = None
 
-    def __init__(
-        self,
-        priors: ArrayLike,
-        source_priors: ArrayLike,
-        classes: ArrayLike,
-        *,
-        interval: ArrayLike | None = None,
-        unseen_classes: tuple[Any, ...] = (),
-        method: str | None = None,
-    ) -> None:
-        self.classes = check_classes(classes, np.size(priors))
-        check_priors(priors, self.classes, "priors")
-        check_priors(source_priors, self.classes, "source_priors")
-        self.priors = np.asarray(priors, dtype=np.float64)
-        self.source_priors = np.asarray(source_priors, dtype=np.float64)
-        self.interval = None if interval is None else np.asarray(interval, dtype=np.float64)
-        if self.interval is not None and (
-            self.interval.shape != (self.priors.size, 2)
-            or not (self.interval[:, 0] <= self.interval[:, 1]).all()
-        ):
-            raise ValueError(
-                "interval must have a lower and an upper bound per class, shape "
-                f"({self.priors.size}, 2); got shape {self.interval.shape}, or a lower bound above "
-                "its upper one."
-            )
-        self.unseen_classes, self.method = unseen_classes, method
+    MAX_CLASSES = 20
 
     @classmethod
     def from_estimate(
@@ -132,16 +108,7 @@ class PriorsDisplay(Display):
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
-        estimate = cast("PriorEstimate", getattr(estimate, "shares_to_report", estimate))
-        display = cls(
-            estimate.priors,
-            estimate.source_priors,
-            estimate.classes,
-            interval=estimate.interval,
-            unseen_classes=estimate.unseen_classes,
-            method=estimate.method,
-        )
-        return display.plot(ax)
+        return cls._of(getattr(estimate, "shares_to_report", estimate)).plot(ax)
 
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
@@ -222,6 +189,7 @@ class PriorsDisplay(Display):
         return text
 
 
+@dataclass(eq=False, repr=False)
 class GroupsDisplay(Display):
     """Show how class priors differ between groups, one row per group.
 
@@ -250,38 +218,16 @@ class GroupsDisplay(Display):
     [0.2, 0.8, 0.6, 0.4]
     """
 
+    priors: Vector
+    groups: Labels
+    classes: Labels
+    pooled: Vector
+    n: Indices | None = None
+    interval: Vector | None = None
+    method: str | None = None
+
     MAX_GROUPS, MAX_CLASSES = 20, 4
     """Beyond these, the groups that moved most are drawn, and the classes that vary most."""
-
-    def __init__(
-        self,
-        priors: ArrayLike,
-        groups: ArrayLike,
-        classes: ArrayLike,
-        pooled: ArrayLike,
-        *,
-        n: ArrayLike | None = None,
-        interval: ArrayLike | None = None,
-        method: str | None = None,
-    ) -> None:
-        self.groups = read_groups(groups)
-        self.classes = check_classes(classes, np.size(pooled))
-        check_priors(pooled, self.classes, "pooled")
-        self.pooled = np.asarray(pooled, dtype=np.float64)
-        shape = (self.groups.size, self.classes.size)
-        self.priors = np.asarray(priors, dtype=np.float64)
-        self.interval = None if interval is None else np.asarray(interval, dtype=np.float64)
-        for name, array, needed in (
-            ("priors", self.priors, shape),
-            ("interval", self.interval, (*shape, 2)),
-        ):
-            if array is not None and array.shape != needed:
-                raise ValueError(
-                    f"{name} has shape {array.shape} where {needed} is needed: groups first, then "
-                    "classes."
-                )
-        self.n = None if n is None else np.asarray(n)
-        self.method = method
 
     @classmethod
     def from_estimates(cls, estimates: GroupEstimates, *, ax: "Axes | None" = None) -> Self:
@@ -294,16 +240,7 @@ class GroupsDisplay(Display):
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
-        display = cls(
-            estimates.priors,
-            estimates.groups,
-            estimates.classes,
-            estimates.pooled.priors,
-            n=estimates.n,
-            interval=estimates.interval,
-            method=estimates.method,
-        )
-        return display.plot(ax)
+        return cls._of(estimates, pooled=estimates.pooled.priors).plot(ax)
 
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
@@ -376,6 +313,7 @@ class GroupsDisplay(Display):
         return f"{text}\nshown: {', '.join(shown)}" if shown else text
 
 
+@dataclass(eq=False, repr=False)
 class ComparisonDisplay(Display):
     r"""Show whether methods agree.
 
@@ -406,30 +344,17 @@ class ComparisonDisplay(Display):
            [0.25, 0.  ]])
     """
 
+    priors: Vector
+    methods: Sequence[str]
+    classes: Labels
+    truth: Vector | None = None
+
     MAX_DOTS = 60
-    """Number of dots that readers can distinguish; beyond it, "auto" shows distances."""
+    """Number of dots that readers can distinguish; beyond it, distances are shown."""
 
     MAX_CLASSES = 12
     FAR_APART = 0.25
     """A distance up to this never gets the brightest colour: methods that agree look similar."""
-
-    def __init__(
-        self,
-        priors: ArrayLike,
-        methods: Sequence[str],
-        classes: ArrayLike,
-        *,
-        truth: Any = None,
-    ) -> None:
-        self.priors = np.asarray(priors, dtype=np.float64)
-        self.methods = tuple(map(str, methods))
-        if self.priors.ndim != 2 or self.priors.shape[0] != len(self.methods) or not self.methods:
-            raise ValueError(
-                f"priors must have one row for each of {len(self.methods)} methods, and there "
-                f"must be at least one; got shape {self.priors.shape}."
-            )
-        self.classes = check_classes(classes, self.priors.shape[1])
-        self.truth = None if truth is None else check_priors(truth, self.classes, "truth")
 
     @classmethod
     def from_estimates(
@@ -453,17 +378,16 @@ class ComparisonDisplay(Display):
         estimates = getattr(estimates, "estimates", estimates)
         if not estimates:
             raise ValueError("estimates is empty; give at least one.")
-        classes = next(iter(estimates.values())).classes
-        priors = []
+        classes, first = next(iter(estimates.values())).classes, next(iter(estimates))
         for name, estimate in estimates.items():
-            by_name = dict(zip(map(str, estimate.classes.tolist()), estimate.priors, strict=True))
-            if set(by_name) != set(map(str, classes.tolist())):
+            if estimate.classes.tolist() != classes.tolist():
                 raise ValueError(
-                    f"estimates must be of the same classes: {name!r} has "
-                    f"{some(estimate.classes.tolist())}, the first has {some(classes.tolist())}."
+                    f"{name!r} and {first!r} have different classes, or another order of them; "
+                    "make all estimates from the same data with the same classes=."
                 )
-            priors.append([by_name[str(label)] for label in classes.tolist()])
-        return cls(priors, tuple(estimates), classes, truth=truth).plot(ax)
+        priors = np.array([estimate.priors for estimate in estimates.values()])
+        known = None if truth is None else check_priors(truth, classes, "truth")
+        return cls(priors, tuple(estimates), classes, known).plot(ax)
 
     @property
     def distances(self) -> Vector:
@@ -482,43 +406,38 @@ class ComparisonDisplay(Display):
             columns["truth"] = np.tile(self.truth, n_methods)
         return make_frame(columns, backend)
 
-    def figsize(self, kind: Kind = "auto") -> tuple[float, float]:
+    @property
+    def shows_distances(self) -> bool:
+        """Whether there are too many priors to show each."""
+        return self.priors.size > self.MAX_DOTS
+
+    def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
         n_methods = len(self.methods) + (self.truth is not None)
-        if self._resolve(kind) == "distance":
+        if self.shows_distances:
             side = 2.6 + 0.36 * n_methods
             return max(side + 0.6, 4.5), max(side, 3.6)
         n_rows = min(self.classes.size, self.MAX_CLASSES)
         return WIDTH, 1.2 + max(n_rows * max(0.3, 0.11 * n_methods), 0.22 * n_methods)
 
-    def plot(self, ax: "Axes | None" = None, *, kind: Kind = "auto") -> Self:
-        """Plot priors by class and method, or distances between methods.
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Plot priors by class and method or, if they are more than 60, distances.
+
+        Of more than 12 classes, those on which the methods differ most are plotted.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-        kind : {"auto", "priors", "distance"}, default="auto"
-            "auto" plots priors if there are at most 60 of them; of more than 12 classes, those on
-            which the methods differ most.
         """
-        check_choice(kind, ("auto", "priors", "distance"), "kind")
-        figsize = self.figsize(kind)
-        if self._resolve(kind) == "distance":
-            self._draw_distances(self._axes(ax, figsize, "compressed"))
+        if self.shows_distances:
+            self._draw_distances(self._axes(ax, self.figsize(), "compressed"))
         else:
             # all classes in order, or those whose priors differ most
             rows = np.arange(self.classes.size)
             if rows.size > self.MAX_CLASSES:
                 rows = movers(np.ptp(self._with_truth()[1], axis=0), self.MAX_CLASSES)
-            self._draw_priors(self._axes(ax, figsize), rows)
+            self._draw_priors(self._axes(ax, self.figsize()), rows)
         return self
-
-    def _resolve(self, kind: Kind) -> Kind:
-        return (
-            ("priors" if self.priors.size <= self.MAX_DOTS else "distance")
-            if kind == "auto"
-            else kind
-        )
 
     def _with_truth(self) -> tuple[list[str], Vector]:
         """Return names and priors of the methods, the truth first if it is known."""
@@ -578,6 +497,7 @@ class ComparisonDisplay(Display):
         write_title(ax, "Agreement of methods", title)
 
 
+@dataclass(eq=False, repr=False)
 class MonitorDisplay(Display):
     """Show class priors over time, one line per class, with the alarms.
 
@@ -590,60 +510,27 @@ class MonitorDisplay(Display):
     source_priors : array-like of shape (n_classes,) or None
     classes : array-like of shape (n_classes,)
         Class names.
-    time : sequence of length n_steps, optional
-        Time of each step: numbers, or dates as ISO text. By default, steps are numbered.
-    raised : array-like of bool of shape (n_steps,), optional
-        Steps at which an alarm was raised.
-    alarm : array-like of bool of shape (n_steps,), optional
-        Steps at which an alarm is on.
+    time : sequence of length n_steps
+        Time of each step: numbers, or dates as ISO text.
+    raised, alarm : ndarray of bool of shape (n_steps,)
+        Steps at which an alarm was raised, and at which one is on.
+    numbered : bool, default=False
+        Whether times are only the numbers of the steps.
     method : str, optional
         Name of the estimator, for the title.
 
-    Examples
-    --------
-    >>> from priorshift.plotting import MonitorDisplay
-    >>> display = MonitorDisplay([[0.5, 0.5], [0.2, 0.8]], [0.5, 0.5], ["cat", "dog"])
-    >>> display.frame("polars")["prior:dog"].to_list()
-    [0.5, 0.8]
     """
 
-    MAX_CLASSES = 8
+    priors: Vector
+    source_priors: Vector | None
+    classes: Labels
+    time: tuple[Any, ...]
+    raised: Mask
+    alarm: Mask
+    numbered: bool = False
+    method: str | None = None
 
-    def __init__(
-        self,
-        priors: ArrayLike,
-        source_priors: ArrayLike | None,
-        classes: ArrayLike,
-        *,
-        time: Any = None,
-        raised: ArrayLike | None = None,
-        alarm: ArrayLike | None = None,
-        method: str | None = None,
-    ) -> None:
-        self.priors = np.asarray(priors, dtype=np.float64)
-        if self.priors.ndim != 2 or not self.priors.size or not np.isfinite(self.priors).all():
-            raise ValueError(
-                "priors must be finite, of shape (n_steps, n_classes), with at least one step; got "
-                f"shape {self.priors.shape}."
-            )
-        n_steps, K = self.priors.shape
-        self.classes = check_classes(classes, K)
-        self.source_priors = (
-            None
-            if source_priors is None
-            else check_priors(source_priors, self.classes, "source_priors")
-        )
-        self.numbered = time is None
-        self.time = tuple(range(n_steps)) if time is None else tuple(time)
-        self.raised = np.asarray(np.zeros(n_steps) if raised is None else raised, dtype=bool)
-        self.alarm = self.raised if alarm is None else np.asarray(alarm, dtype=bool)
-        for name, given in (("time", self.time), ("raised", self.raised), ("alarm", self.alarm)):
-            if np.shape(given)[:1] != (n_steps,):
-                raise ValueError(
-                    f"{name} must have {n_steps} entries, one per step; got shape "
-                    f"{np.shape(given)}."
-                )
-        self.method = method
+    MAX_CLASSES = 8
 
     @classmethod
     def from_monitor(
@@ -664,18 +551,8 @@ class MonitorDisplay(Display):
         """Read the numbers of a monitor, without drawing."""
         history = monitor.history if isinstance(monitor, PriorMonitor) else monitor
         known = all(when is not None for when in history.time)
-        display = cls(
-            history.priors,
-            history.source_priors,
-            history.classes,
-            time=history.time if known else None,
-            raised=history.raised,
-            alarm=history.alarm,
-            method=history.method,
-        )
-        if not known:
-            display.time = tuple(history.index.tolist())
-        return display
+        time = history.time if known else tuple(history.index.tolist())
+        return cls._of(history, time=time, numbered=not known)
 
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
@@ -779,6 +656,7 @@ class MonitorDisplay(Display):
         return text + (f"\nnot shown: {hidden:,} classes that moved less" if hidden else "")
 
 
+@dataclass(eq=False, repr=False)
 class SampleSizeDisplay(Display):
     r"""Show how far estimates from fewer target samples are from the estimate from all samples.
 
@@ -800,31 +678,21 @@ class SampleSizeDisplay(Display):
     method : str, optional
         Name of the estimator, for the title.
 
-    Examples
-    --------
-    >>> from priorshift.plotting import SampleSizeDisplay
-    >>> display = SampleSizeDisplay([100, 200], [[0.3], [0.2]], n_target=400)
-    >>> display.samples_needed(0.1) > 400
-    True
     """
+
+    sizes: Indices
+    distances: Vector
+    n_target: int
+    method: str | None = None
 
     BAND = (0.1, 0.9)
     """Quantiles of the repeats that the band spans."""
 
+    TOLERANCE = 0.05
+    """The L1 error for which the plot states the number of rows needed."""
+
     FITTED = 0.1
     """Sizes from this share of the largest on count for the law: very small ones are biased."""
-
-    def __init__(
-        self, sizes: ArrayLike, distances: ArrayLike, n_target: int, *, method: str | None = None
-    ) -> None:
-        self.n_target = check_count(n_target, "n_target", 2)
-        self.sizes = _check_sizes(sizes, self.n_target)
-        self.distances, self.method = np.asarray(distances, dtype=np.float64), method
-        if self.distances.ndim != 2 or self.distances.shape[0] != self.sizes.size:
-            raise ValueError(
-                f"distances must have shape ({self.sizes.size}, n_repeats), one row per size; got "
-                f"{self.distances.shape}."
-            )
 
     @classmethod
     def from_predictions(
@@ -832,13 +700,13 @@ class SampleSizeDisplay(Display):
         estimator: PriorEstimator,
         y_proba: ArrayLike,
         *,
-        sizes: Sequence[int] | None = None,
-        n_repeats: int = 10,
         random_state: int | np.random.Generator | None = 0,
-        tolerance: float = 0.05,
         ax: "Axes | None" = None,
     ) -> Self:
         """Estimate on random subsets of the target, and plot.
+
+        There are ten subsets of each of eight sizes, up to a quarter of the rows; together they
+        take about five times as long as one estimate.
 
         Parameters
         ----------
@@ -846,15 +714,7 @@ class SampleSizeDisplay(Display):
             A fitted estimator.
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities on the target.
-        sizes : sequence of int, optional
-            Numbers of rows of the subsets, each less than n_samples; by default eight sizes, up to
-            a quarter of the rows.
-        n_repeats : int, default=10
-            Number of subsets of each size. By default, they have about five times as many rows as
-            the target in total, and take about five times as long.
         random_state : None, int or Generator, default=0
-        tolerance : float, default=0.05
-            The L1 error for which the plot states the number of rows needed.
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
@@ -862,21 +722,17 @@ class SampleSizeDisplay(Display):
         rows = in_class_order(check_proba(y_proba), full.classes)
         n_target = check_count(rows.shape[0], "the number of rows of y_proba", 4)
         smallest = max(1, min(50, n_target // 16))
-        by_default = np.geomspace(smallest, n_target // 4, 8).round().astype(np.intp)
-        chosen = _check_sizes(by_default if sizes is None else sizes, n_target)
-        check_count(n_repeats, "n_repeats")
-        rng = as_generator(random_state)
-        distances = np.zeros((chosen.size, n_repeats))
+        sizes = np.unique(np.geomspace(smallest, n_target // 4, 8).round().astype(np.intp))
+        rng, distances = as_generator(random_state), np.zeros((sizes.size, 10))
         with warnings.catch_warnings():
             # the full estimate has said it already, and once is enough
             warnings.simplefilter("ignore", PriorShiftWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)
             for cell in np.ndindex(*distances.shape):
-                subset = rng.choice(n_target, chosen[cell[0]], replace=False, shuffle=False)
+                subset = rng.choice(n_target, sizes[cell[0]], replace=False, shuffle=False)
                 priors = estimator.estimate(rows[subset]).priors
                 distances[cell] = np.abs(priors - full.priors).sum()
-        display = cls(chosen, distances, n_target, method=full.method)
-        return display.plot(ax, tolerance=tolerance)
+        return cls(sizes, distances, n_target, full.method).plot(ax)
 
     @property
     def median(self) -> Vector:
@@ -890,24 +746,23 @@ class SampleSizeDisplay(Display):
         unit = np.sqrt(1 / self.sizes - 1 / self.n_target)
         return float(np.median(self.median[large] / unit[large]))
 
-    def samples_needed(self, tolerance: float = 0.05) -> float:
-        """Return the number of rows for an L1 error of `tolerance` from sampling the target."""
-        return float(np.ceil((self.scale / check_positive(tolerance, "tolerance")) ** 2))
+    @property
+    def samples_needed(self) -> float:
+        """The number of rows for an L1 error of 0.05 from sampling the target."""
+        return float(np.ceil((self.scale / self.TOLERANCE) ** 2))
 
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
         return WIDTH, 4.4
 
-    def plot(self, ax: "Axes | None" = None, *, tolerance: float = 0.05) -> Self:
+    def plot(self, ax: "Axes | None" = None) -> Self:
         """Plot median and band of the distances, and the error to expect with more rows.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-        tolerance : float, default=0.05
-            The L1 error for which the plot states the number of rows needed.
         """
-        needed = self.samples_needed(tolerance)
+        needed, tolerance = self.samples_needed, self.TOLERANCE
         ax = self._axes(ax, self.figsize())
         lower, upper = np.quantile(self.distances, self.BAND, axis=1)
         band = f"{self.BAND[1] - self.BAND[0]:.0%} of the subsets"
@@ -962,15 +817,3 @@ def _plain_ticks(axis: "Axis", form: str) -> None:
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if near else LogLocator(numticks=6))
     axis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
     axis.set_minor_locator(NullLocator())
-
-
-def _check_sizes(sizes: Any, n_target: int) -> Indices:
-    values = np.atleast_1d(np.asarray(sizes))
-    if values.dtype.kind not in "iu" or values.ndim != 1 or not values.size:
-        raise ValueError(f"sizes must be whole numbers of rows; got {sizes!r}.")
-    if values.min() < 1 or values.max() >= n_target:
-        raise ValueError(
-            f"sizes must be at least 1 and less than the {n_target} rows of the target; got "
-            f"{values.min()} to {values.max()}."
-        )
-    return np.unique(values).astype(np.intp)

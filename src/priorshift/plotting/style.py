@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +120,17 @@ class Display:
 
     ax_: "Axes"
     figure_: "Figure | SubFigure"
+
+    @classmethod
+    def _of(cls, result: Any, **others: Any) -> Self:
+        """Return a display of what a result has by the same names, and of others."""
+        names = [field.name for field in fields(cls) if field.name not in others]  # type: ignore[arg-type]
+        return cls(**{name: getattr(result, name) for name in names}, **others)
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, list):
+                setattr(self, name, np.asarray(value))
 
     def _axes(
         self,

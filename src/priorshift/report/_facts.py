@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
@@ -16,7 +15,6 @@ from priorshift.border import (
     Block,
     Predictions,
     as_decisions,
-    check_priors,
     check_proba,
     dense,
     encode_labels,
@@ -141,14 +139,13 @@ def gather(
     estimate: PriorEstimate,
     *,
     assessment: Assessment | None = None,
-    y_proba_val: ArrayLike | None = None,
-    y_val: ArrayLike | None = None,
+    y_proba_val: Any = None,
+    y_val: Any = None,
     y_proba_target: Any = None,
-    y_target: ArrayLike | None = None,
-    y_pred_val: ArrayLike | None = None,
-    y_pred_target: ArrayLike | None = None,
+    y_target: Any = None,
+    y_pred_val: Any = None,
+    y_pred_target: Any = None,
     comparison: Comparison | None = None,
-    source_label_priors: Any = None,
     warned: tuple[str, ...] = (),
 ) -> Facts:
     """Check everything once, and count what the assessment does not have."""
@@ -169,21 +166,13 @@ def gather(
             )
     val, label_val = _read(classes, y_proba_val, y_pred_val, y_val, "val")
     target, label_target = _read(classes, y_proba_target, y_pred_target, y_target, "target")
-    if source_label_priors is not None:
-        source_label_priors = check_priors(source_label_priors, classes, "source_label_priors")
-    if (
-        assessment is None
-        and val is not None
-        and label_val is not None
-        and target is not None
-        and estimated
-    ):
+    lacking = estimated and assessment is None and label_val is not None
+    if lacking and val is not None and target is not None:
         assessment = weigh(
             estimate,
             val,
             classes[label_val],
             target,
-            source_label_priors=source_label_priors,
             y_target=None if label_target is None else classes[label_target],
             confidence_level=estimate.confidence_level or 0.95,
         )

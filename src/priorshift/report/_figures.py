@@ -5,8 +5,10 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
+
+import numpy as np
 
 from priorshift.plotting import ComparisonDisplay, ConfusionDisplay, ReliabilityDisplay
 from priorshift.report._facts import Facts
@@ -79,21 +81,18 @@ def draw_figures(facts: Facts) -> dict[str, str]:
     past = None if facts.assessment is None else facts.assessment.backtest
     with report_style():
         if comparison is not None and len(comparison.estimates) > 1:
-            estimates, K = comparison.estimates, comparison.classes.size
-            shares = [estimate.priors for estimate in estimates.values()]
+            estimates = comparison.estimates
+            shares = np.array([estimate.priors for estimate in estimates.values()])
             display = ComparisonDisplay(
-                shares, list(estimates), comparison.classes, truth=comparison.truth
+                shares, list(estimates), comparison.classes, comparison.truth
             )
-            # dots where there is room to tell them apart, else distances
-            few = len(estimates) * K <= 60
-            kind: Literal["priors", "distance"] = "priors" if few else "distance"
-            width, height = display.figsize(kind)
-            figures["methods"] = draw_svg(
-                lambda ax: display.plot(ax, kind=kind),
-                "methods",
-                (WIDTH, height) if few else (WIDE, height * min(WIDE / width, 1.0)),
-                "How far the priors of the compared methods are apart.",
-            )
+            width, height = display.figsize()
+            if display.shows_distances:
+                size = (WIDE, height * min(WIDE / width, 1.0))
+            else:
+                size = (WIDTH, height)
+            about = "How far the priors of the compared methods are apart."
+            figures["methods"] = draw_svg(display.plot, "methods", size, about)
         if past is not None:
             figures["history"] = draw_svg(
                 past.plot,
@@ -105,7 +104,7 @@ def draw_figures(facts: Facts) -> dict[str, str]:
         if facts.confusion is not None:
             hard, classes = facts.confusion, facts.estimate.classes
             figures["confusion"] = draw_svg(
-                ConfusionDisplay(hard.conditional, classes, seen=hard.seen).plot,
+                ConfusionDisplay(hard.conditional, classes, hard.seen).plot,
                 "confusion",
                 (WIDE, WIDE * 0.88),
                 "Confusion matrix on validation; see the table of the classes most confused.",
@@ -113,7 +112,7 @@ def draw_figures(facts: Facts) -> dict[str, str]:
         if facts.reliability is not None:
             K = facts.estimate.classes.size
             figures["reliability"] = draw_svg(
-                ReliabilityDisplay.from_reliability(facts.reliability, K).plot,
+                ReliabilityDisplay(facts.reliability, K).plot,
                 "reliability",
                 (WIDTH, WIDTH),
                 "Share of right decisions by confidence on validation; see the table.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from priorshift.adapt import prior_ratio
+from priorshift.adapt import prior_ratio, total_variation
 from priorshift.estimators import Reference, traits_of
 from priorshift.files import write_text
 from priorshift.monitor import MonitorHistory, PriorMonitor, Record, describe
@@ -140,7 +140,7 @@ def render_monitor_report(
         followed=[record.priors[k] for record, (_, k) in zip(steps, moved, strict=True)],
         alone=[record.own_priors[k] for record, (_, k) in zip(steps, moved, strict=True)],
         described=[describe(record) for record in steps],
-        shifted=history.total_variation[last][::-1],
+        shifted=total_variation(history.priors[last], source)[::-1],
         ratio=prior_ratio(history.priors[-1], source),
         hidden=display.classes.size - display.movers().size,
         figures=figures,

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from priorshift import text
 from priorshift._typing import Indices, Labels
 from priorshift._version import __version__
-from priorshift.assessment import FEW_ROWS, Assessment, vaguest_share
-from priorshift.compare import Comparison, Scores
+from priorshift.assessment import FEW_ROWS, vaguest_share
+from priorshift.compare import Scores
 from priorshift.estimators import PriorEstimate, Reference, traits_of
 from priorshift.exceptions import missing
 from priorshift.files import write_text
@@ -55,21 +54,13 @@ PLANNED = ("--validation", "--labels", "--label-column", "--class-columns", "--p
 def render_report(
     estimate: PriorEstimate,
     *,
-    assessment: Assessment | None = None,
-    y_proba_val: ArrayLike | None = None,
-    y_val: ArrayLike | None = None,
-    y_proba_target: ArrayLike | None = None,
-    y_target: ArrayLike | None = None,
-    y_pred_val: ArrayLike | None = None,
-    y_pred_target: ArrayLike | None = None,
-    comparison: Comparison | None = None,
-    source_label_priors: Any = None,
     title: str | None = None,
     command: str | None = None,
     options: str | None = None,
     random_state: Any = None,
     warnings: Sequence[str] = (),
     created: datetime | None = None,
+    **given: Any,
 ) -> str:
     """Render an estimate as one self-contained HTML page.
 
@@ -99,9 +90,6 @@ def render_report(
         for the errors of the decisions.
     comparison : Comparison, optional
         Other methods on the same data, from `priorshift.compare.compare`.
-    source_label_priors : array-like of shape (n_classes,) or mapping, optional
-        Label frequencies of the training set, for the shift test; by default the target is
-        compared with validation.
     title : str, optional
         Heading of the page; by default it names the classes.
     command : str, optional
@@ -127,19 +115,7 @@ def render_report(
     True
     """
     require_packages()
-    facts = gather(
-        estimate,
-        assessment=assessment,
-        y_proba_val=y_proba_val,
-        y_val=y_val,
-        y_proba_target=y_proba_target,
-        y_target=y_target,
-        y_pred_val=y_pred_val,
-        y_pred_target=y_pred_target,
-        comparison=comparison,
-        source_label_priors=source_label_priors,
-        warned=tuple(map(str, warnings)),
-    )
+    facts = gather(estimate, warned=tuple(map(str, warnings)), **given)
     names, K, shown = text.shown_names(estimate.classes), estimate.classes.size, facts.shown
     if title is None:
         called = [shorten(name, 30) for name in (names if K <= 3 else names[:2])]

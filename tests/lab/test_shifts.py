@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from priorshift.compare import (
+from lab.shifts import (
     SHIFTS,
     _capped,
     draw_rows,
@@ -88,9 +88,3 @@ def test_the_same_seed_gives_the_same_tasks():
 
     np.testing.assert_array_equal(targets(1), targets(1))
     assert (targets(1) != targets(2)).any()
-
-
-def test_labels_that_are_no_column_are_refused():
-    y_proba, _ = outputs(4, 3)
-    with pytest.raises(ValueError, match="y must hold column numbers"):
-        next(shifted_tasks("toy", (y_proba, [0, 1, 2, 3]), (y_proba, [0, 1, 2, 0])))
