@@ -34,7 +34,9 @@ ASSESS_SIZES = {
 }
 """Rows of validation and target that a verdict is timed on."""
 
-TABLES = ("assess", "confusion", "em", "small", "auto", "memory", "peers", "start")
+LARGE_SIZES = {10: (2000, 1_000_000), 2000: (16_000, 3000), 3000: (24_000, 3000)}
+
+TABLES = ("assess", "large", "confusion", "em", "small", "auto", "memory", "peers", "start")
 OF_TASKS = {"confusion", "memory", "peers"}
 SMALL_CLASSES = (2, 5, 10, 26, 100)
 SMALL_ROWS = (500, 1000, 2000, 5000)
@@ -56,6 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
     tasks = {K: simulate(K, *SIZES[K]) for K in classes} if set(options.tables) & OF_TASKS else {}
     runs: dict[str, Callable[[], None]] = {
         "assess": partial(assess_table, [2, 10, 100] if options.quick else [*ASSESS_SIZES]),
+        "large": partial(large_table, [10] if options.quick else [*LARGE_SIZES]),
         "confusion": partial(confusion_table, tasks, repeats),
         "em": partial(em_table, classes, repeats),
         "small": partial(
@@ -90,6 +93,16 @@ def assess_table(classes: list[int]) -> None:
         times = map(duration, (fit, estimate, bounded, whole))
         sizes = " + ".join(f"{n:,}" for n in ASSESS_SIZES[K])
         row(K, sizes, *times, f"{whole / (fit + estimate):.2f}")
+
+
+def large_table(classes: list[int]) -> None:
+    """CPU time of one assessment of very many rows or classes."""
+    head("`assess` on many rows or classes: CPU time", "K", "validation + target", "assess")
+    for K in classes:
+        task = simulate(K, *LARGE_SIZES[K])
+        val, target = too_sure(task.y_proba_val), too_sure(task.y_proba)
+        seconds = cpu_time(partial(ps.assess, val, task.y_val, target, classes=task.classes))
+        row(K, " + ".join(f"{n:,}" for n in LARGE_SIZES[K]), duration(seconds))
 
 
 def confusion_table(tasks: dict[int, Task], repeats: int) -> None:

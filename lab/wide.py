@@ -24,7 +24,7 @@ from scipy.sparse import csr_array
 
 from lab.show import head, parse, row
 
-METHODS = ("em", "map", "cm-l", "scm-l", "cm-m", "scm-m", "cm", "scm", "bbse")
+METHODS = ("em", "map", "cm-l", "scm-l", "cm-m", "scm-m")
 BATCH = 50_000
 SHARPNESS = 2.0
 MOST_STEPS = 20

@@ -51,11 +51,14 @@ def outputs():
         program, *words = shlex.split(command)
         if program != "priorshift":
             return start(command, folder)
+        environment = {"COLUMNS": "100", "NO_COLOR": "1"}
+        try:
+            runner = CliRunner(env=environment, mix_stderr=False)
+        except TypeError:  # click 8.2 keeps them apart always
+            runner = CliRunner(env=environment)
         with contextlib.chdir(folder), warnings.catch_warnings():
             warnings.simplefilter("default")
-            done = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"}).invoke(
-                main, words, prog_name="priorshift"
-            )
+            done = runner.invoke(main, words, prog_name="priorshift")
         return subprocess.CompletedProcess(command, done.exit_code, done.stdout, done.stderr)
 
     loaded["refresh"].__globals__["execute"] = loaded["execute"] = execute

@@ -92,3 +92,30 @@ def test_users_get_lower_bounds_only():
     every += [line for name in GROUPS for line in group(name)]
     for requirement in map(Requirement, every):
         assert {bound.operator for bound in requirement.specifier} <= {">="}, requirement
+
+
+def test_the_conda_recipe_has_the_bounds_of_the_package():
+    recipe = (ROOT / "conda" / "meta.yaml").read_text(encoding="utf-8")
+    parts = re.search(r"  run:\n(.*?)  run_constrained:\n(.*?)\n\n", recipe, re.DOTALL).groups()
+    run, constrained = (dict(re.findall(r"^ +- (\S+) (>=\S+)$", part, re.M)) for part in parts)
+    project = PROJECT["project"]
+    wanted = {each.name: str(each.specifier) for each in map(Requirement, project["dependencies"])}
+    assert run == {"python": project["requires-python"], **wanted}
+    called = {"matplotlib": "matplotlib-base", "dask": "dask-core", "torch": "pytorch"}
+    optional = {
+        called.get(each.name, each.name): str(each.specifier)
+        for extra in EXTRAS.values()
+        for each in map(Requirement, extra)
+    }
+    assert constrained.items() <= optional.items()
+    (version,) = re.findall(r'set version = "(.*)"', recipe)
+    stored = (ROOT / "src/priorshift/_version.py").read_text(encoding="utf-8")
+    assert f'__version__ = "{version}"' in stored
+
+
+def test_workflows_call_targets_that_exist():
+    workflow = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
+    called = " ".join(re.findall(r"run: make ([^#\n]*)", workflow))
+    assert set(re.findall(r"[a-z][a-z-]+", called.replace("matrix.python", ""))) <= {
+        *re.findall(r"^([a-z-]+):.*##", MAKEFILE, re.MULTILINE)
+    }

@@ -60,9 +60,11 @@ def test_nothing_else_is_warned_of(rng):
 @pytest.mark.parametrize("method", [ps.SCML, ps.EM, ps.Auto])
 def test_columns_in_another_order_are_named(rng, order, method):
     y_proba, y = draw(rng, 400)
-    found = ", ".join(map(repr, NAMES[order].tolist()))
-    with pytest.warns(ps.PriorShiftWarning, match=f"another order .* if the columns were {found}"):
-        method().fit(y_proba[:, order], NAMES[y])
+    found, moved = ", ".join(map(repr, NAMES[order].tolist())), y_proba[:, order]
+    before, after = ((one.argmax(axis=1) == y).mean() for one in (moved, y_proba))
+    said = f"another order .* is {before:.0%}, but {after:.0%} if the columns were {found}"
+    with pytest.warns(ps.PriorShiftWarning, match=said):
+        method().fit(moved, NAMES[y])
 
 
 @pytest.mark.parametrize(("K", "n"), [(2, 30_000), (10, 30_000), (10, 5000), (200, 30_000)])

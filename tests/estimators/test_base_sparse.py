@@ -54,7 +54,7 @@ def test_other_solvers_agree_with_arrays(solver, wide):
 
 
 @pytest.mark.usefixtures("many_classes", "nothing_dense")
-@pytest.mark.parametrize("method", ["na", "bbse", "cm-l", "scm", "scm-m", "em", "map"])
+@pytest.mark.parametrize("method", ["na", "cm-l", "scm-l", "scm-m", "em", "map"])
 def test_very_many_classes_give_the_same_and_nothing_is_made_dense(method, wide):
     tight = {"tol": 1e-9} if "tol" in ps.get_estimator(method).get_params() else {}
     sparse, dense = both(method, wide, **tight)
@@ -90,7 +90,7 @@ def test_certificates_hold_by_the_plain_formula(method, wide):
 
 
 @pytest.mark.usefixtures("many_classes")
-@pytest.mark.parametrize("method", ["em", "scm-m", "bbse"])
+@pytest.mark.parametrize("method", ["em", "scm-m", "cm-l"])
 def test_the_order_of_classes_does_not_matter(method, wide, rng):
     order = rng.permutation(wide.K)
     inverse = np.argsort(order)
@@ -108,7 +108,7 @@ def test_the_order_of_classes_does_not_matter(method, wide, rng):
 
 
 @pytest.mark.usefixtures("many_classes", "nothing_dense")
-@pytest.mark.parametrize(("method", "known"), [("cm-l", True), ("scm-m", False), ("scm", True)])
+@pytest.mark.parametrize(("method", "known"), [("cm-l", True), ("scm-m", False)])
 def test_classes_that_validation_lacks_are_met_as_with_arrays(method, known, wide):
     there = wide.y != 3
     given = np.full(wide.K, 1 / wide.K) if known else None
@@ -169,12 +169,6 @@ def test_methods_that_need_dense_matrices_name_those_that_do_not(wide):
 
 
 @pytest.mark.usefixtures("many_classes")
-def test_constrained_bbse_says_so_too(wide):
-    with pytest.raises(ValueError, match=r"BBSE\(constrained=True\) needs"):
-        ps.BBSE(constrained=True).fit(wide.val, wide.y)
-
-
-@pytest.mark.usefixtures("many_classes")
 def test_intervals_of_very_many_classes_are_refused(wide):
     est = ps.EM().fit(wide.val)
     with pytest.raises(ValueError, match=r"an interval of EM needs .*leave out confidence_level"):
@@ -189,20 +183,17 @@ def test_rows_that_must_be_kept_are_not_made_dense_if_they_are_many(monkeypatch,
         ps.ELSA().fit(wide.val, wide.y)
 
 
-def test_a_singular_confusion_matrix_is_warned_of(rng, monkeypatch):
+def test_a_singular_confusion_matrix_is_said_to_be(monkeypatch):
     from priorshift.border import sparse
     from priorshift.estimators import inputs
 
     for module in (sparse, inputs):
         monkeypatch.setattr(module, "DENSE_CLASSES", 2)
     rows = csr_array(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]))
-    est = ps.CM().fit(rows, [0, 1, 2])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        shift = est.estimate(rows)
-    assert any("singular" in str(one.message) for one in caught)
+    shift = ps.CML().fit(rows, [0, 1, 2]).estimate(rows)
+    assert "singular" in shift.cautions[0]
     assert shift.condition_number == np.inf
-    assert shift.priors == pytest.approx([1 / 3, 1 / 3, 1 / 3])
+    assert shift.priors[0] == pytest.approx(1 / 3, abs=1e-3)
 
 
 @pytest.mark.parametrize("prior", [1e-9, 1e-12, 1e-25])

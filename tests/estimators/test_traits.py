@@ -38,11 +38,6 @@ def test_a_name_that_is_no_method_has_plain_traits():
     assert traits_of("known").reference is None
 
 
-def test_sparse_rows_are_refused_by_name_of_the_parameters_that_need_matrices():
-    assert ps.BBSE()._wide
-    assert not ps.BBSE(constrained=True)._wide
-
-
 def test_seven_attributes_describe_a_method():
     attributes = {
         name

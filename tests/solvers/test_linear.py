@@ -2,11 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, random_array
 
-import priorshift as ps
-from priorshift.border import SparseBlock
-from priorshift.solvers import _linear as linear
 from priorshift.solvers import condition_number, is_singular, solve_linear, undetermined
 
 # Dense systems
@@ -53,54 +49,6 @@ def test_a_badly_conditioned_system_is_still_solved():
 # Sparse systems
 
 
-def matrix(rng, kind, K=40):
-    """Draw a sparse matrix, with a rest of rank one or without."""
-    dense = random_array((K, K), density=0.1, rng=rng).toarray() + np.diag(1 + rng.random(K))
-    if kind == "singular":
-        dense[:, 3] = dense[:, 5]
-    if kind == "empty row":
-        dense[7] = 0
-    block = SparseBlock(csr_array(dense))
-    if kind == "spread":
-        block = SparseBlock(block.csr, rng.random(K), rng.random(K))
-    return block
-
-
-@pytest.mark.parametrize("kind", ["plain", "spread"])
-@pytest.mark.parametrize("full", [False, True])
-def test_systems_are_solved_as_dense_ones(kind, full, rng, monkeypatch):
-    M = matrix(rng, kind)
-    q = rng.random(40)
-    if full:
-        monkeypatch.setattr(linear, "MOST_SCORES", 0)
-    assert linear.solve_sparse(M, q) == pytest.approx(np.linalg.solve(M.toarray(), q), abs=1e-9)
-    condition = linear.sparse_condition(M)
-    true = np.linalg.cond(M.toarray(), None if full else 1)
-    assert (1 if full else 0.3 * true) <= condition <= 1.001 * true
-
-
-@pytest.mark.parametrize("kind", ["singular", "empty row"])
-def test_singular_systems_get_the_solution_of_the_pseudo_inverse(kind, rng):
-    M, q = matrix(rng, kind), rng.random(40)
-    assert linear.sparse_condition(M) == np.inf
-    expected = np.linalg.pinv(M.toarray()) @ q
-    assert linear.solve_sparse(M, q) == pytest.approx(expected, abs=1e-7)
-
-
-def test_systems_that_are_not_square_are_least_squares(rng):
-    M, q = matrix(rng, "spread")[:, np.arange(30)], rng.random(40)
-    expected = np.linalg.lstsq(M.toarray(), q, rcond=None)[0]
-    assert linear.solve_sparse(M, q) == pytest.approx(expected, abs=1e-9)
-    assert linear.sparse_condition(M[np.arange(20)]) == np.inf
-
-
-def test_steps_that_run_out_are_told(rng, monkeypatch):
-    monkeypatch.setattr(linear, "MOST_STEPS", 2)
-    monkeypatch.setattr(linear, "MOST_SCORES", 0)
-    with pytest.warns(ps.ConvergenceWarning, match="not solved after 2 steps"):
-        linear.solve_sparse(matrix(rng, "plain"), rng.random(40))
-
-
 @pytest.mark.parametrize("K", [1, 2, 5, 40])
 def test_singular_is_what_has_an_infinite_condition_number(rng, K):
     regular = np.eye(K) + 0.5 * rng.dirichlet(np.ones(K), K).T
@@ -109,14 +57,6 @@ def test_singular_is_what_has_an_infinite_condition_number(rng, K):
     matrices = [regular, np.zeros((K, K)), regular * (np.arange(K) > 0)[:, None], regular[:, :1]]
     for M in [*matrices, nearly, np.full((K, K), 1 / K)]:
         assert is_singular(M) == np.isinf(condition_number(M))
-
-
-def test_a_rest_of_rank_one_may_make_a_matrix_singular():
-    """-I + 1 1^T / 2 has the null space of equal numbers."""
-    M = SparseBlock(csr_array(-np.eye(2)), np.full(2, 0.5), np.ones(2))
-    assert linear.sparse_condition(M) == np.inf
-    expected = np.linalg.pinv(M.toarray()) @ [1.0, 0.0]
-    np.testing.assert_allclose(linear.solve_sparse(M, np.array([1.0, 0.0])), expected, atol=1e-9)
 
 
 def test_what_the_null_space_moves_is_undetermined(rng):

@@ -66,3 +66,12 @@ def test_no_rows_leave_the_prior():
     np.testing.assert_array_equal(found.alpha, alpha)
     assert found.log_marginal == 0
     assert found.converged
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_class_that_the_prior_all_but_excludes_takes_the_rows_that_only_it_explains(dtype):
+    """Its E[log p] is -1e12 at the start, and the rows are what they are."""
+    rows, alpha = np.eye(2, dtype=dtype)[[0, 1, 1]], np.array([1.0, 1e-12])
+    found = dirichlet_posterior(Mixture.of(rows), alpha, start=np.array([1.0, 0.0]))
+    np.testing.assert_allclose(found.alpha, [2, 2], rtol=1e-6)
+    assert np.isfinite(found.log_marginal)

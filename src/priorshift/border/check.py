@@ -30,7 +30,7 @@ from priorshift.border.rows import (
     take_rows,
 )
 from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
-from priorshift.border.tensors import TensorTable, has_array_api, is_tensor, to_numpy
+from priorshift.border.tensors import TensorTable, is_tensor, to_numpy
 from priorshift.exceptions import argument, missing
 from priorshift.text import brief, some
 
@@ -554,8 +554,8 @@ def check_proba(
     """Check a matrix of probabilities, or the 1-D probability of a positive class, once.
 
     With `tables`, predictions that are read in blocks pass as well: files, sparse matrices, Dask
-    arrays. With `tensors`, arrays of other libraries stay on their device; otherwise, and where the
-    extra `array-api` is missing and a table would do, they become NumPy arrays. Of a frame, the
+    arrays. With `tensors`, arrays of other libraries stay on their device; otherwise they become
+    NumPy arrays. Of a frame, the
     columns of `classes` are read, or those that `labels` suggest: by name, or by a common prefix or
     suffix.
     """
@@ -567,7 +567,7 @@ def check_proba(
         y_proba = y_proba.values
     values, names, frame = y_proba, None, None
     if not _is_plain(y_proba):
-        if tensors and is_tensor(y_proba) and (not tables or has_array_api()):
+        if tensors and is_tensor(y_proba):
             return _check_tensor(y_proba, name)
         table = _read_table(y_proba, name) if tables else None
         if table is None:

@@ -19,7 +19,6 @@ from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers, float_type
 from priorshift.border.rows import Blocks, Done, Fold, Rows, Table, counted, slices, table_kind
-from priorshift.border.tensors import TensorTable
 from priorshift.border.threads import SERIAL_WORK, row_slices
 
 DENSE_CLASSES = 2000
@@ -483,9 +482,7 @@ def is_wide(rows: Any, n_classes: int | None = None) -> bool:
 
 
 def dense(rows: Rows) -> Rows:
-    """Return rows whose blocks are arrays of this process; a tensor is copied as a whole."""
-    if isinstance(rows, TensorTable):
-        return rows.read(slice(0, rows.shape[0]))
+    """Return rows whose blocks are arrays."""
     return DenseBlocks(rows) if isinstance(rows, SparseTable) else rows
 
 

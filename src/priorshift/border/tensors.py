@@ -1,19 +1,16 @@
 """Tensors: rows that stay on their device, by the Array API standard (extra `array-api`).
 
-PyTorch tensors, and CuPy or JAX arrays by the same path. What is written for them (adapting,
-calibrating, EM's passes) runs where they are; everything else reads them block by block as NumPy
-arrays, as it reads any table.
+PyTorch tensors, and CuPy or JAX arrays by the same path. Adapting and calibrating run where they
+are; everything else, such as estimating, copies them to NumPy arrays at the border.
 """
 
 import warnings
 from collections.abc import Iterator
-from functools import cache
-from importlib.util import find_spec
 from typing import Any, TypeGuard
 
 import numpy as np
 
-from priorshift._typing import Floats, Indices, Vector
+from priorshift._typing import Floats, Vector
 from priorshift.border.rows import Blocks, Table
 from priorshift.border.threads import LockFree, row_slices
 
@@ -50,12 +47,6 @@ def to_numpy(tensor: Any) -> Any:
     if hasattr(tensor, "get"):  # CuPy
         return tensor.get()
     return np.asarray(tensor)
-
-
-@cache
-def has_array_api() -> bool:
-    """Tell whether tensors can be worked on where they are."""
-    return find_spec("array_api_compat") is not None
 
 
 def array_api() -> Any:
@@ -115,17 +106,9 @@ class TensorTable(Table):
         plain = np.array(values, np.float64)  # a copy: PyTorch warns of read-only memory
         return self.xp.asarray(plain, dtype=dtype or self.work, device=self._device)
 
-    def indices(self, at: Indices) -> Any:
-        """Put row numbers on the device."""
-        return self.xp.asarray(np.array(at), dtype=self.xp.int64, device=self._device)
-
     def parts(self, n_parts: int) -> list[slice]:  # noqa: ARG002
         """Keep rows in one part: the device has threads of its own."""
         return [slice(0, self.shape[0])]
-
-    def detached(self) -> "TensorTable":
-        """Return the same rows outside of PyTorch's graph of gradients."""
-        return TensorTable(self.array.detach()) if hasattr(self.array, "detach") else self
 
     def slices(self) -> Iterator[slice]:
         """Cut rows into blocks for the device."""

@@ -137,8 +137,6 @@ class PriorEstimator(BaseEstimator):
 
     _keeps_rows: bool = False
     """Whether `fit` keeps validation row by row."""
-    _takes_tensors: ClassVar[bool] = False
-    """Whether a target that is a tensor stays on its device; otherwise it becomes an array."""
     _batch: Batch | None = None
     """How the class finds the priors of many groups at once: see `batch`."""
     _evidence: Evidence

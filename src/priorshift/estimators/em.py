@@ -84,7 +84,7 @@ class EM(PriorEstimator):
     summary = "maximises the likelihood of the predicted probabilities"
     reference = SAERENS
     outputs = "trusted"
-    _takes_sparse = _takes_tensors = True
+    _takes_sparse = True
     _batch = "posteriors"
     _published: ClassVar[Mapping[str, Published]] = PUBLISHED["em"]
 
@@ -195,7 +195,7 @@ class MAPLS(PriorEstimator):
     )
     reference = YE
     outputs = "trusted"
-    _takes_sparse = _takes_tensors = True
+    _takes_sparse = True
 
     def __init__(self, *, tol: float = 0.01, max_iter: int = 1000) -> None:
         self.tol, self.max_iter = tol, max_iter

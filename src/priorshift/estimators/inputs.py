@@ -128,7 +128,7 @@ def read_target(method: "PriorEstimator", y_proba: Any) -> Any:
     """Check predictions on the target; return them in class order, as the method takes them."""
     classes = method.classes_
     warn_if_adapted(y_proba)
-    predictions = check_proba(y_proba, tables=True, tensors=method._takes_tensors, classes=classes)
+    predictions = check_proba(y_proba, tables=True, classes=classes)
     if method._evidence.named:
         warn_of_missing_names(y_proba, classes, "y_proba")
     values = _as_taken(method, in_class_order(predictions, classes))

@@ -84,6 +84,7 @@ class CM(PriorEstimator):
     """
 
     name = "cm"
+    _wide = False  # a dense matrix of classes by classes is inverted
     decision: Decision | None = "hard"
     summary = "inverts the confusion matrix of hard decisions, then clips to the simplex"
     reference = SAERENS
@@ -153,6 +154,7 @@ class BBSE(PriorEstimator):
     """
 
     name = "bbse"
+    _wide = False
     decision: Decision | None = "hard"
     summary = "inverts the joint confusion matrix of hard decisions for the ratio"
     reference = LIPTON
@@ -162,11 +164,6 @@ class BBSE(PriorEstimator):
         self, *, constrained: bool = False, tol: float = 1e-9, solver: str = "certified"
     ) -> None:
         self.constrained, self.tol, self.solver = constrained, tol, solver
-
-    @property
-    def _wide(self) -> bool:
-        """Whether no dense matrix of classes by classes is formed."""
-        return not self.constrained
 
     @property
     def _batch(self) -> Batch | None:  # type: ignore[override]

@@ -107,7 +107,6 @@ class RLLS(BBSE):
     summary = "fits the ratio by regularised least squares"
     reference = AZIZZADENESHELI
     solver = "certified"
-    _wide = False  # a dense matrix of classes by classes is formed
     _batch = None
 
     def __init__(

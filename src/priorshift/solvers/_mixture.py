@@ -27,15 +27,12 @@ from priorshift.border import (
     Rows,
     SparseBlock,
     SparseTable,
-    TensorTable,
     is_array,
     map_reduce,
     map_rows,
     multiply,
-    on_device,
     row_blocks,
     times,
-    to_numpy,
 )
 
 HESSIAN_PARTS = 2
@@ -127,10 +124,7 @@ class Mixture:
             mass = A.shape[0] if weights is None else weights.sum()
         if isinstance(A, SparseBlock):
             A = SparseTable(A)  # its blocks are cut by scores, not by classes
-        kind = cls
-        if on_device(A):
-            kind, A = TensorMixture, A.detached()
-        return kind(A, scale, weights, excess, float(mass + excess.sum()), impossible)
+        return cls(A, scale, weights, excess, float(mass + excess.sum()), impossible)
 
     def __post_init__(self) -> None:
         n, self.n_classes = self.A.shape
@@ -239,65 +233,6 @@ class Mixture:
         if self.weights is not None:
             stands_for = stands_for * self.weights[chosen]
         return self.A, stands_for, chosen
-
-
-class TensorMixture(Mixture):
-    """The same problem whose rows are a tensor: passes run on its device."""
-
-    def evaluate(self, p: Vector, *, exact: bool = True) -> tuple[float, Vector]:
-        """Return the likelihood part of f and of its gradient; see `Mixture.evaluate`.
-
-        A certificate needs float64: where the device has none, its passes run in this process.
-        """
-        table: TensorTable = self.A  # type: ignore[assignment]
-        if exact and not table.has_float64:
-            return super().evaluate(p, exact=True)
-        xp, dtype = table.xp, table.work if exact else table.array.dtype
-        mixed = table.constant(self.scale * p, dtype)
-        likelihood, gradient = 0.0, table.constant(np.zeros(p.size))
-        with np.errstate(all="ignore"):  # for libraries that compute with NumPy
-            for block in table.on_device(dtype):
-                u = self._seen(table, block, block @ mixed)
-                u = xp.astype(u, table.work, copy=False)
-                likelihood += float(xp.sum(xp.log(u)))
-                slopes = self._seen(table, block, 1.0 / u, 0.0)
-                product = xp.astype(slopes, dtype, copy=False) @ block
-                gradient = gradient + xp.astype(product, table.work, copy=False)
-        return likelihood, self.scale * to_numpy(gradient).astype(np.float64)
-
-    def hessian(self, p: Vector, n_rows: int | None = None, slope: Vector | None = None) -> Vector:
-        """Return the Hessian from all rows, or from a sample of them; see `Mixture.hessian`."""
-        table: TensorTable = self.A  # type: ignore[assignment]
-        xp, stands_for = table.xp, None
-        scale, mixed = table.constant(self.scale), table.constant(self.scale * p)
-        if n_rows is not None and n_rows < table.shape[0]:
-            slope = self.evaluate(p, exact=False)[1] if slope is None else slope
-            with np.errstate(invalid="ignore"):  # 0 / 0 of an impossible row
-                bounds = [
-                    self._seen(table, block, (block @ scale) / (block @ mixed), 0.0)
-                    for block in table.on_device()
-                ]
-            leverage = np.concatenate([to_numpy(part) for part in bounds]).astype(np.float64)
-            step = float(slope.sum()) / n_rows
-            at, stands_for = _systematic_sample(leverage, step, GOLDEN_RATIO)
-            table = TensorTable(xp.take(table.array, table.indices(at), axis=0))
-        hessian, start = np.zeros((p.size, p.size)), 0
-        for block in table.on_device():
-            w: Any = 1.0
-            if stands_for is not None:
-                w = table.constant(stands_for[start : start + block.shape[0]])[:, None] ** 0.5
-            scaled = block * scale * (w / self._seen(table, block, block @ mixed)[:, None])
-            hessian += to_numpy(scaled.T @ scaled)
-            start += block.shape[0]
-        return hessian
-
-    def _seen(self, table: TensorTable, block: Any, values: Any, other: float = 1.0) -> Any:
-        """Put another value where rows are all 0 once scaled, which are impossible."""
-        if self.hidden is None:
-            return values
-        xp = table.xp
-        possible = xp.any(block * table.constant(self.hidden, block.dtype) > 0, axis=1)
-        return xp.where(possible, values, xp.full_like(values, other))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,9 @@ from priorshift._typing import Vector
 from priorshift.border import single_threaded_blas
 from priorshift.solvers._mixture import Mixture
 
+LEAST = 1e-30
+"""Of exp E[log p]: float32 can still hold it."""
+
 
 class DirichletPosterior(NamedTuple):
     """What is known about p after seeing the rows."""
@@ -53,7 +56,8 @@ def dirichlet_posterior(
     counts, n_iter, moved = mass * p, 0, np.inf
     with single_threaded_blas():
         while moved > tol and n_iter < max_iter:
-            e = np.exp(_mean_log(alpha + counts))
+            # not 0, or a row that only such a class explains would divide by it
+            e = np.maximum(np.exp(_mean_log(alpha + counts)), LEAST)
             _, slope = problem.evaluate(e, exact=False)
             new = tempering * e * slope
             moved = float(np.abs(new - counts).sum() / mass) if mass > 0 else 0.0
