@@ -14,6 +14,7 @@ from priorshift.adapt import _uncertain, adapt_proba_interval
 
 quick = settings(max_examples=60)
 inside = st.floats(0.01, 0.99)
+NONE = (np.nan, np.nan)
 
 
 def by_odds(f, source, prior):
@@ -376,3 +377,13 @@ def test_bounds_of_two_classes_must_agree():
 def test_a_prior_of_the_positive_class_is_a_probability():
     with pytest.raises(ValueError, match=r"it must be in \[0, 1\], but is 20"):
         adapt_proba_interval(np.array([0.5]), 0.5, 20, interval=(0.18, 0.22))
+
+
+@pytest.mark.parametrize("bounds", [[(0.1, 0.3), (0.2, 0.4), (0.4, 0.6)], [(0.1, 0.3), NONE, NONE]])
+def test_what_is_drawn_are_priors(bounds):
+    drawn = _uncertain._draw_priors(
+        np.array([0.2, 0.3, 0.5]), np.array(bounds), 0.025, 0, np.arange(3)
+    )
+    np.testing.assert_allclose(drawn.sum(axis=1), 1)
+    assert drawn.min() >= 0
+    assert drawn.std(axis=0).min() > 0.01

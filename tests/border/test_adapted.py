@@ -1,8 +1,10 @@
 """Predictions that were adapted before are noticed, whatever they are kept in."""
 
 import gc
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import priorshift as ps
@@ -45,3 +47,14 @@ def test_what_was_left_alone_or_forgotten_does_not_warn(found):
     del adapted
     gc.collect()
     assert len(module._ADAPTED) < before
+
+
+def test_an_adapter_that_changes_nothing_marks_nothing(rng):
+    frame = pd.DataFrame(rng.dirichlet(np.ones(2), 30), columns=["a", "b"])
+    adapter = ps.Adapter(["a", "b"], [0.5, 0.5], [0.8, 0.2])
+    changed, same = adapter(frame), adapter(frame, strength=0)
+    with pytest.warns(ps.PriorShiftWarning, match="was adapted already"):
+        adapter(changed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        adapter(same)

@@ -693,3 +693,13 @@ def test_shares_have_moved_beyond_twice_their_noise(few, factor, moved):
     half = error**2 / 2 * np.eye(K)
     shares = Shares(auto._balance.priors + apart, half, half, 1.0, 1, True)
     assert auto._moved(shares) == moved
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_rows_of_validation_keep_their_weights_and_labels(simulation, rng, equal):
+    y_proba, y = simulation.draw(np.full(K, 1 / K), 80, rng)
+    weight = np.full(80, 2.0) if equal else rng.integers(1, 4, 80).astype(float)
+    auto = ps.Auto(random_state=0).fit(y_proba, y, sample_weight=weight)
+    sample, order = auto._sample(), auto._calibration.order
+    np.testing.assert_array_equal(sample.weight, weight[order])
+    np.testing.assert_array_equal(sample.y, y[order])
