@@ -64,7 +64,7 @@ from priorshift.words import fact, headline, say
 MODEL_SAMPLES = 20.0
 """Samples of each class that the model's own expectation counts for."""
 
-RAW_ODDS = np.exp(3.0)
+RAW_ODDS = np.exp(4.0)
 RAW_ROWS = 300.0
 """Odds of outputs as they came against calibrated ones when shares are estimated, where labels
 tell no difference; and how many rows the difference counts for at the most. Validation and target
