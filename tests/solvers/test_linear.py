@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from priorshift.solvers import condition_number, is_singular, solve_linear, undetermined
+from priorshift.solvers import _linear, condition_number, is_singular, solve_linear, undetermined
 
 # Dense systems
 
@@ -38,6 +38,17 @@ def test_singular_systems_use_the_pseudo_inverse(zoo, rng, kind, K):
     assert condition_number(M) == np.inf
     pinv = np.linalg.pinv(M, rcond=K * np.finfo(float).eps)
     np.testing.assert_allclose(solve_linear(M, q), pinv @ q, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.5, 0.999, 1 - 1e-9, 1.0])
+def test_many_classes_need_no_singular_values(rng, monkeypatch, spread):
+    """A factorisation gives the same condition number, and singular matrices stay singular."""
+    M = (1 - spread) * np.eye(60) + spread * rng.dirichlet(np.full(60, 0.1), 60).T
+    M[:, 7] = spread * M[:, 9] + (1 - spread) * M[:, 7]
+    few = condition_number(M), is_singular(M)
+    monkeypatch.setattr(_linear, "MANY_CLASSES", 50)
+    assert condition_number(M) == pytest.approx(few[0], rel=max(1e-9, 1e-15 * few[0]))
+    assert is_singular(M) == few[1] == (spread == 1)
 
 
 def test_a_badly_conditioned_system_is_still_solved():

@@ -45,7 +45,7 @@ from priorshift.calibration import CalibrationAverage, apply_each, average_calib
 from priorshift.counts import Confusion, model_columns, shrunk_columns
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
-from priorshift.estimators.counts import source_balance
+from priorshift.estimators.data import source_balance
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate
 from priorshift.estimators.shares import (

@@ -1,15 +1,19 @@
 """Linear systems, and the condition number that says what their solution is worth."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dgecon, dgetrf
+from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 
 from priorshift._typing import Mask, Vector
 from priorshift.border import SparseBlock
 
 MOVED = 1e-6
 """Entry of a unit vector above which it is no rounding error."""
+
+MANY_CLASSES = 500
+"""Size from which on a factorisation and a few products are faster than all singular values."""
 
 
 def condition_number(M: Vector) -> float:
@@ -34,6 +38,16 @@ def singular_range(M: Vector) -> tuple[float, float]:
     >>> [round(one, 3) for one in singular_range(np.array([[0.8, 0.2], [0.2, 0.8]]))]
     [1.0, 0.6]
     """
+    if len(M) > MANY_CLASSES and (factors := _regular_factors(M)) is not None:
+        from scipy.sparse.linalg import LinearOperator, eigsh
+
+        def norm(product: Callable[[Vector], Vector]) -> float:
+            operator = LinearOperator(M.shape, product, dtype=np.float64)
+            (value,) = eigsh(operator, 1, v0=np.ones(len(M)), tol=1e-10, return_eigenvectors=False)
+            return float(np.sqrt(value))
+
+        inverse = norm(lambda x: dgetrs(*factors, dgetrs(*factors, x, trans=1)[0])[0])
+        return norm(lambda x: M.T @ (M @ x)), 1 / inverse
     values = np.linalg.svd(M, compute_uv=False)
     full = M.shape[0] >= M.shape[1] and values[-1] > _cutoff(M) * values[0]
     return float(values[0]), float(values[-1]) if full else 0.0
@@ -89,12 +103,17 @@ def is_singular(M: Any) -> bool:
     """
     if isinstance(M, SparseBlock):
         return int(np.count_nonzero(M.T.squares())) < M.shape[1]
-    if M.shape[0] == M.shape[1]:
-        factors, _, failed = dgetrf(M)
-        inverse_condition, _ = dgecon(factors, float(np.abs(M).sum(axis=0).max()))
-        if not failed and inverse_condition > 10 * M.shape[0] * _cutoff(M):  # far from it
-            return False
-    return bool(np.isinf(condition_number(M)))
+    return _regular_factors(M) is None and bool(np.isinf(condition_number(M)))
+
+
+def _regular_factors(M: Vector) -> tuple[Vector, Vector] | None:
+    """Return the LU factors and pivots of a square matrix that is far from singular, else None."""
+    if M.shape[0] != M.shape[1]:
+        return None
+    factors, pivots, failed = dgetrf(M)
+    inverse_condition, _ = dgecon(factors, float(np.abs(M).sum(axis=0).max()))
+    far = not failed and inverse_condition > 10 * M.shape[0] * _cutoff(M)
+    return (factors, pivots) if far else None
 
 
 def undetermined(M: Any) -> Mask:
