@@ -32,11 +32,11 @@ SOURCE = ROOT / "src" / "priorshift"
 ROOMS = {
     "solvers": (("solvers",), ("tests/solvers", "tests/test_equivalences.py")),
     "counts": (
-        ("counts.py", "estimators/counts.py"),
+        ("counts.py", "estimators/data.py"),
         (
             "tests/test_counts.py",
-            "tests/estimators/test_counts.py",
-            "tests/estimators/test_counts_source.py",
+            "tests/estimators/test_data.py",
+            "tests/estimators/test_data_source.py",
             "tests/estimators/test_base_known_rates.py",
             "tests/estimators/test_confusion_likelihood.py",
         ),

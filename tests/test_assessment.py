@@ -555,7 +555,7 @@ def test_a_gain_in_cost_is_no_percentage(shifted):
     for one in (found.gain, found.score_before, found.score_after, found.measured.gain):
         assert "%" not in str(one)
         assert str(one).startswith(number(one.value))
-    assert "%" in str(found.accuracy_before)
+    assert "%" in str(found.score_before)
 
 
 def test_accuracy_says_little_of_a_rare_class(rng):

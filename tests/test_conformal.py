@@ -306,19 +306,6 @@ def test_order_of_classes_and_rows_does_not_matter(simulate, rng, score, per_cla
     )
 
 
-@pytest.mark.parametrize("per_class", [False, True])
-def test_a_weight_is_a_number_of_rows(simulate, rng, per_class):
-    sim = simulate(3)
-    y_proba, y = sim.draw(sim.source_priors, 200, rng)
-    times = rng.integers(0, 4, 200)
-    times[y == 2] = 0  # so that validation lacks a class whose rows have no weight
-    conformal = ConformalSets(per_class=per_class)
-    target = {"target_priors": [0.2, 0.8, 0.0], "classes": range(3)}
-    weighted = conformal.fit(y_proba, y, sample_weight=times, **target).thresholds(0.85)
-    repeated = conformal.fit(y_proba.repeat(times, axis=0), y.repeat(times), **target)
-    np.testing.assert_array_equal(weighted, repeated.thresholds(0.85))
-
-
 def test_sets_grow_with_the_level(simulate, rng):
     sim = simulate(5)
     y_proba_val, y_val = sim.draw(sim.source_priors, 1000, rng)
@@ -484,7 +471,6 @@ def an_estimate():
             {"target_priors": [0.5, 0.5], "source_priors": [1.0, 0.0]},
             "source_priors is 0 for class 1",
         ),
-        ({}, {"target_priors": [0.5, 0.5], "sample_weight": [1.0]}, "a weight per row"),
     ],
 )
 def test_bad_arguments_are_refused(parameters, arguments, message):

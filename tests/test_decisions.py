@@ -132,7 +132,7 @@ def test_an_assessment_of_decisions_is_about_shares(validation, rng):
         + "."
     )
     assert "The class balance changed" in found.reasons[0]
-    assert found.score_after is found.accuracy_after is None
+    assert found.score_after is None
     fitted = ps.CML().fit(y_pred=validation[0], y=validation[1])
     expected = fitted.estimate(y_pred=target, confidence_level=0.95)
     assert_allclose(found.estimate.interval, expected.interval)

@@ -365,11 +365,7 @@ def adapt_proba_interval(world: World) -> Any:
         wrong = (draws * 2, draws * np.nan, draws[:0], draws[:, :-1], draws[0], draws.tolist(), "x")
         options["draws"] = pick(rng, wrong) if chance(rng, world.often(0.4)) else draws
     if chance(rng, 0.3):
-        options["n_draws"] = world.number((100, 200), 0.1)
-    if chance(rng, 0.3):
         options["confidence_level"] = world.number((0.5, 0.95))
-    if isinstance(options.get("n_draws"), float) and options["n_draws"] > 1e6:
-        del options["n_draws"]
     target = {"target_priors": centre} if "interval" in options or chance(rng, 0.3) else {}
     world.note("options", options | target)
     found = ps.adapt_proba_interval(world.target(), world.source_priors(), **target, **options)
@@ -466,8 +462,7 @@ def conformal(world: World) -> Any:
         given |= {"target_priors": world.priors(), **world.classes()}
         if chance(rng, 0.4):
             given["source_priors"] = world.source_priors()
-    weights = world.weights(world.index.size)
-    sets.fit(world.val(), world.labels(), sample_weight=weights, **given)
+    sets.fit(world.val(), world.labels(), **given)
     held = sets.predict_set(world.target(), world.number((0.5, 0.9, 0.99)))
     if held.dtype != bool:
         raise BadAnswerError(f"sets are of type {held.dtype}")

@@ -45,7 +45,7 @@ from priorshift.estimators import (
     PriorEstimator,
     as_estimator,
 )
-from priorshift.estimators.counts import GIVEN
+from priorshift.estimators.data import GIVEN
 from priorshift.exceptions import argument
 from priorshift.text import movers, plain
 from priorshift.verdict import WELL, WORTH, Action, Gain, Kind, Promise, Ruling, Verdict, judge
@@ -206,18 +206,6 @@ class Assessment:
     def judged_by(self) -> Goal:
         """The goal, with its words and its scale."""
         return Goal(self.goal, self.costs, self.costs)
-
-    @property
-    def accuracy_before(self) -> evidence.Expected | None:
-        """Expected accuracy on the target of predictions as they are."""
-        return None if self.diagnostics is None else self.diagnostics.accuracy_before
-
-    @property
-    def accuracy_after(self) -> evidence.Expected | None:
-        """Expected accuracy on the target after adapting; None for decisions."""
-        if self.diagnostics is None or self.decided_shares is not None:
-            return None
-        return self.score_after if self.goal == "accuracy" else self.diagnostics.accuracy_after
 
     @property
     def explained(self) -> float | None:
@@ -1209,9 +1197,7 @@ def _unknown_classes(estimate: PriorEstimate) -> list[Any]:
     return [] if estimate.decision is None else list(estimate.decision["unknown_classes"])
 
 
-def adapting(estimate: PriorEstimate) -> PriorEstimate:
-    """Return an estimate that adapts, whatever it decided."""
-    return evidence.ungated(estimate)
+adapting = evidence.ungated
 
 
 def following(

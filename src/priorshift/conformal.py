@@ -39,7 +39,6 @@ from priorshift.border import (
     check_level,
     check_priors,
     check_proba,
-    check_sample_weight,
     check_source_mass,
     in_class_order,
     read_labelled,
@@ -157,7 +156,6 @@ class ConformalSets(BaseEstimator):
         estimate: PriorEstimate | None = None,
         source_priors: Any = None,
         classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Score a labelled validation set that the classifier was not trained on.
 
@@ -178,8 +176,6 @@ class ConformalSets(BaseEstimator):
             `target_priors` before they are scored.
         classes : array-like of shape (n_classes,), optional
             Class names in the order of the columns.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights; a row of weight 2 counts as two rows.
         """
         check_choice(self.score, SCORES, "score")
         self._require_one_source(target_priors, estimate, source_priors)
@@ -195,11 +191,6 @@ class ConformalSets(BaseEstimator):
             y_proba_val, y_val, classes, name="y_proba_val", label_name="y_val"
         )
         values = predictions.values
-        weight = check_sample_weight(sample_weight, y.size)
-        if weight is None:
-            weight = np.ones(y.size)
-        elif not weight.all():
-            values, y, weight = values[weight > 0], y[weight > 0], weight[weight > 0]
         if estimate is not None:
             if self.prior_noise and estimate.standard_error is not None:
                 mean = mean_above_zero(estimate.priors, estimate.standard_error)
@@ -213,12 +204,12 @@ class ConformalSets(BaseEstimator):
         parts, scores = self._random_parts(y.size, stream=0), np.empty(y.size)
         for rows, block in _scores(adapt_scored(values, names, *priors), self.score, parts):
             scores[rows] = np.take_along_axis(block, y[rows, None], axis=1)[:, 0]
-        counts, weights, before = np.bincount(y, weight, names.size), None, np.zeros(names.size)
+        counts, weights, before = np.bincount(y, minlength=names.size), None, np.zeros(names.size)
         if self.per_class:  # every class is a group of its own, of total weight 1
             seen, share = (counts > 0).astype(np.float64), np.ones(names.size)
             order, before = np.lexsort((scores, y)), np.cumsum(seen) - seen
         else:  # one group, in which each class has its target prior as total weight
-            of_class = counts / weight.sum()
+            of_class = counts / y.size
             weights = np.divide(target_priors, of_class, out=0.0 * of_class, where=of_class > 0)
             if not weights.any():
                 raise ValueError(
@@ -233,7 +224,7 @@ class ConformalSets(BaseEstimator):
             np.divide(share, counts, out=one, where=share > 0)
         # set all attributes at once, so that a failed fit changes nothing
         self.weights_, self._scores = weights, scores[order]
-        self._steps, self._before = np.cumsum((weight * one[y])[order]), before
+        self._steps, self._before = np.cumsum(one[y][order]), before
         self._one = one
         self.classes_, self.n_features_in_, self.target_priors_ = names, names.size, target_priors
         self._priors = priors

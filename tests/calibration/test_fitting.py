@@ -9,6 +9,7 @@ from priorshift.calibration import RIDGE_GRID, fitting
 from priorshift.calibration.crossfit import by_fold, cross_fit
 from priorshift.calibration.fitting import (
     DiagonalMetric,
+    KroneckerMetric,
     Objective,
     Penalty,
     fit_map,
@@ -97,6 +98,7 @@ def test_parameters_and_maps_are_inverse(family):
 def test_gradient_of_the_objective(monkeypatch, family, seen, dense):
     if not dense:
         monkeypatch.setattr(fitting, "DENSE_PARAMETERS", 0)
+        monkeypatch.setattr(fitting, "MATRIX_PARAMETERS", 0)
     data, rng = simulate(60, n_seen=seen), np.random.default_rng(3)
     near = ScoreMap(np.full(K, 0.8), np.zeros(K))
     objective = Objective(likelihood_of(*data), family, Penalty(7.0, 2.0, 1.0), near)
@@ -133,9 +135,7 @@ def hessian_of(family, at, data, step=1e-5):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(
-    "family", [TEMPERATURE, SHARED, NO_BIAS, VECTOR], ids=["ts", "bcts", "nbvs", "vs"]
-)
+@every_family
 def test_curvature_is_the_hessian(family, dtype):
     data, at = simulate(), random_map(family, np.random.default_rng(2))
     expected, gradient = hessian_of(family, at, data)
@@ -144,6 +144,8 @@ def test_curvature_is_the_hessian(family, dtype):
     likelihood = likelihood_of(*data, dtype=dtype)
     loose = {"rtol": 1e-4, "atol": 1e-4 if dtype is np.float64 else 1e-2}
     np.testing.assert_allclose(likelihood.curvature(at, family), expected, **loose)
+    if family is MATRIX:
+        return
     diagonal, mixed = likelihood.diagonal(at, family)
     np.testing.assert_allclose(diagonal, np.diag(expected), **loose)
     between = np.diag(expected[:K, K:]) if family is VECTOR else 0
@@ -241,15 +243,38 @@ def test_float32_ends_where_float64_does(family):
     assert not fits[1].trouble
 
 
-def test_a_diagonal_metric_ends_where_a_dense_one_does(monkeypatch):
+@pytest.mark.parametrize(
+    ("family", "limit", "kind"),
+    [
+        (VECTOR, "DENSE_PARAMETERS", DiagonalMetric),
+        (MATRIX, "MATRIX_PARAMETERS", KroneckerMetric),
+    ],
+)
+def test_other_metrics_end_where_the_hessian_does(monkeypatch, family, limit, kind):
+    data, start, penalty = simulate(500), ScoreMap(np.ones(K), np.zeros(K)), Penalty(0.1, 0.1, 1.0)
+    dense = fit_map(Objective(likelihood_of(*data), family, penalty, start), start, 1e-6, 1000)
+    monkeypatch.setattr(fitting, limit, 0)
+    objective = Objective(likelihood_of(*data), family, penalty, start)
+    assert isinstance(objective.metric, kind)
+    other = fit_map(objective, start, 1e-6, 1000)
+    np.testing.assert_allclose(other.map.slope, dense.map.slope, atol=1e-4)
+    np.testing.assert_allclose(other.map.bias, dense.map.bias, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", [SHARED, VECTOR, MATRIX], ids=["bcts", "vs", "ms"])
+def test_the_hessian_with_its_penalty_is_the_identity_at_the_optimum(family):
+    """There a step against the gradient is Newton's, under every penalty of a path."""
     data, start = simulate(500), ScoreMap(np.ones(K), np.zeros(K))
-    dense = fit_map(Objective(likelihood_of(*data), VECTOR, Penalty(), start), start, 1e-6, 1000)
-    monkeypatch.setattr(fitting, "DENSE_PARAMETERS", 0)
-    objective = Objective(likelihood_of(*data), VECTOR, Penalty(), start)
-    assert isinstance(objective.metric, DiagonalMetric)
-    diagonal = fit_map(objective, start, 1e-6, 1000)
-    np.testing.assert_allclose(diagonal.map.slope, dense.map.slope, atol=1e-4)
-    np.testing.assert_allclose(diagonal.map.bias, dense.map.bias, atol=1e-4)
+    first = Objective(likelihood_of(*data), family, Penalty(30.0, 30.0, 1.0), start)
+    best = fit_map(first, start, 1e-6, 1000).map
+    objective = Objective(likelihood_of(*data), family, Penalty(5.0, 5.0, 1.0), best)
+    for near in (objective, first.with_penalty(Penalty(5.0, 5.0, 1.0), best)):
+        omega = near.pack(fit_map(near, best, 1e-8, 1000).map)
+        step = np.random.default_rng(0).normal(size=omega.size) * 1e-3
+        step = near.pack(near.unpack(omega + step)) - omega  # as far as it is identified
+        change = near(omega + step)[1] - near(omega - step)[1]
+        rough = 0.2 if family is MATRIX or near is objective else 0.6
+        assert np.linalg.norm(change / 2 - step) < rough * np.linalg.norm(step)
 
 
 def test_a_strong_penalty_leaves_a_temperature():

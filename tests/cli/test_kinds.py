@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from priorshift.cli import main
+from priorshift.text import percent
 
 NAMES = np.array(["ill", "well"])
 
@@ -94,6 +95,18 @@ def test_rows_to_label_keep_the_separator(files, tmp_path):
     todo.write_text("\n".join([header, *filled]) + "\n")
     told = run("assess", validation, mine, "--target-labels", todo, "--json")
     assert json.loads(told.stdout)["measured"]["n_labelled"] == 40
+
+
+def test_table_and_csv_have_the_shares_to_report(files, tmp_path):
+    told = json.loads(run("assess", *files[:2], "--json").stdout)
+    report, estimate = (told[name]["priors"] for name in ("shares_to_report", "estimate"))
+    assert abs(report["ill"] - estimate["ill"]) > 0.01
+    shown = run("assess", *files[:2]).stdout
+    assert f" {percent(report['ill'])} " in shown.partition("Class shares to report")[2]
+    run("assess", *files[:2], "--output", tmp_path / "shares.csv")
+    with (tmp_path / "shares.csv").open(newline="") as stream:
+        rows = {row["class"]: float(row["prior"]) for row in csv.DictReader(stream)}
+    assert rows == pytest.approx(report)
 
 
 def test_history_and_the_users_word(files):

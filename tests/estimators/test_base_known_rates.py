@@ -183,6 +183,7 @@ def test_bad_rates_are_refused(given, said):
     [
         ([[1, 2, 3], [4, 5, 6]], "2 x 2: a row per decision"),
         ([1, 2], "2 x 2: a row per decision"),
+        (3, "2 x 2: a row per decision"),
         ([["a", "b"], ["c", "d"]], "2 x 2: a row per decision"),
         ([[5, -1], [0, 3]], r"got -1.0 at position \(0, 1\)"),
         ([[0.9, 0.1], [0.1, 0.9]], "looks like rates"),

@@ -7,7 +7,7 @@ import priorshift as ps
 from priorshift.calibration import BCTS, RIDGE_GRID, CalibrationMap, VectorScaling
 from priorshift.calibration.likelihood import deal_folds
 from priorshift.estimators import CalibratedEM
-from priorshift.estimators.counts import Validation
+from priorshift.estimators.data import Validation
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 
 K = 4

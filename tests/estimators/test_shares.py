@@ -14,17 +14,20 @@ from priorshift.estimators.auto import (
     expected_gain,
 )
 from priorshift.estimators.shares import (
+    CONCENTRATIONS,
     PSEUDO_COUNT,
     TOL,
     Shares,
     _jackknife,
     _laplace,
+    _posterior,
     _problem,
+    _realised,
     estimate_shares,
     share_interval,
 )
 from priorshift.intervals import IntervalRequest, Votes
-from priorshift.solvers import maximise
+from priorshift.solvers import Mixture, dirichlet_posterior, maximise
 
 K = 4
 TARGET = np.array([0.1, 0.15, 0.25, 0.5])
@@ -158,6 +161,53 @@ def test_the_tempering_is_the_mean_share_of_the_likelihoods_own_variance(simulat
     own, added = noise.diagonal(), shares.jackknife.diagonal()
     expected = np.exp(np.log(own / (own + added)).mean())
     assert shares.tempering == pytest.approx(expected, rel=1e-3)
+
+
+def test_the_average_of_posteriors_by_hand(simulation, rng):
+    """Priors at the source and at equal shares; one of concentration c counts 1 / c as much."""
+    y_proba, _ = simulation.draw(TARGET, 60, rng)
+    source, start = simulation.source_priors, np.full(K, 1 / K)
+    logs, means, n_iter = [], [], 0
+    for centre in (source, np.full(K, 1 / K)):
+        for c in CONCENTRATIONS:
+            rows = Mixture.of(y_proba, scale=1 / source)
+            found = dirichlet_posterior(rows, c * K * centre, tempering=0.7, start=start)
+            logs.append(found.log_marginal - np.log(c))
+            means.append(found.mean)
+            start, n_iter = found.mean, n_iter + found.n_iter
+    weights = np.exp(logs) / np.exp(logs).sum()
+    mean = weights @ means
+    between = sum(
+        w * np.outer(one - mean, one - mean) for w, one in zip(weights, means, strict=True)
+    )
+    problem = _problem(y_proba, source)
+    priors, apart, passes, _ = _posterior(problem, np.full(K, 1 / K), source, 0.7)
+    np.testing.assert_allclose(priors, mean, rtol=1e-9)
+    np.testing.assert_allclose(apart, between, atol=1e-12)
+    assert passes == n_iter
+
+
+def test_realised_shares_are_mean_posteriors_as_far_as_rows_count(simulation, rng):
+    y_proba, _ = simulation.draw(TARGET, 40, rng)
+    problem = _problem(y_proba, simulation.source_priors)
+    posterior = y_proba * (TARGET / simulation.source_priors)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    expected = 0.75 * TARGET + 0.25 * posterior.mean(axis=0)
+    np.testing.assert_allclose(_realised(problem, TARGET, 0.25), expected, rtol=1e-9)
+
+
+def test_passes_of_all_fits_are_counted(simulation, rng):
+    y_proba, _ = simulation.draw(TARGET, 80, rng)
+    source = simulation.source_priors
+    problem = _problem(y_proba, source)
+    first = maximise(problem, tol=TOL, start=source)
+    alone = estimate_shares(y_proba, source)
+    passes = _posterior(problem, first.value, source, 1.0)[2]
+    assert alone.n_iter == first.n_iter + passes
+    again = maximise(problem, tol=TOL, start=first.value).n_iter
+    both = estimate_shares(y_proba, source, [y_proba, y_proba])
+    passes = _posterior(problem, first.value, source, both.tempering)[2]
+    assert both.n_iter == first.n_iter + 2 * again + passes
 
 
 def test_mixing_two_estimates_adds_what_they_differ_by():

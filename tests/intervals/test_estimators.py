@@ -9,7 +9,7 @@ import pytest
 import priorshift as ps
 from priorshift.counts import DecisionCounts
 from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.intervals import interval_by_counts
+from priorshift.estimators.bounds import interval_by_counts
 from priorshift.intervals import IntervalRequest, PriorInterval
 
 K = 5

@@ -20,10 +20,8 @@ from scipy.special import ndtri
 from priorshift._typing import Floats, Labels, Vector, are_numbers
 from priorshift.adapt._adapt import RandomState, classes_named, prior_ratio, reweight
 from priorshift.border import (
-    MOST_DRAWS,
     as_array,
     as_generator,
-    check_count,
     check_fraction,
     check_level,
     check_priors,
@@ -38,6 +36,9 @@ from priorshift.border import (
 
 BLOCK_BYTES = 2**24
 """Float64 bytes of the adapted probabilities that are held at once."""
+
+N_DRAWS = 1000
+"""Vectors of priors that are drawn for intervals of several classes."""
 
 SLACK = 1e-3
 """How far rounded bounds may be from their exact values."""
@@ -82,7 +83,6 @@ def adapt_proba_interval(
     confidence_level: float = 0.95,
     strength: float = 1.0,
     classes: ArrayLike | None = None,
-    n_draws: int = 1000,
     random_state: RandomState = 0,
 ) -> ProbaInterval:
     """Adapt predicted probabilities to uncertain target priors, with bounds.
@@ -115,8 +115,6 @@ def adapt_proba_interval(
         Exponent of the ratio, as in `adapt_proba`.
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns.
-    n_draws : int, default=1000
-        Number of vectors to draw for an `interval` with more than two classes.
     random_state : None, int or numpy.random.Generator, default=0
 
     Returns
@@ -143,7 +141,6 @@ def adapt_proba_interval(
         )
     tail = (1 - check_level(confidence_level, "confidence_level")) / 2
     power = check_fraction(strength, "strength")
-    n_draws = check_count(n_draws, "n_draws", 100, MOST_DRAWS)
     predictions = check_proba(y_proba, classes=classes_named(classes, target_priors, source_priors))
     names = settle_classes(predictions, classes=classes)
     values = in_class_order(predictions, names)
@@ -166,7 +163,7 @@ def adapt_proba_interval(
         bounds = _read_interval(interval, target, names)
         ends = _end_priors(target, bounds)
         if ends is None:
-            drawn = _draw_priors(target, bounds, tail, n_draws, random_state, names)
+            drawn = _draw_priors(target, bounds, tail, random_state, names)
     if ends is not None:
         # every adapted probability is monotone between the two
         one, other = (reweight(values, ratio) for ratio in (ends * inverse) ** power)
@@ -257,7 +254,6 @@ def _draw_priors(
     priors: Vector,
     bounds: Vector,
     tail: float,
-    n_draws: int,
     random_state: RandomState,
     names: Labels,
 ) -> Vector:
@@ -276,7 +272,7 @@ def _draw_priors(
     free, z = np.isnan(bounds[:, 0]), max(float(-ndtri(tail)), LEAST_QUANTILE)
     below = np.where(free, 0.0, priors - bounds[:, 0]) / z
     above = np.where(free, 0.0, bounds[:, 1] - priors) / z
-    noise = as_generator(random_state).standard_normal((n_draws, priors.size))
+    noise = as_generator(random_state).standard_normal((N_DRAWS, priors.size))
     if not free.any():
         noise *= _stretch(priors, (below + above) / 2, names)
     drawn = np.maximum(priors + noise * np.where(noise < 0, below, above), 0.0)

@@ -415,7 +415,7 @@ def check_table(matrix: Any) -> Vector:
 
 def check_square(matrix: Any, name: str) -> Vector:
     """Check numbers of decisions by true class, or their shares: finite and at least 0."""
-    K = max(2, *as_array(matrix, name).shape[:1])
+    K = max((2, *as_array(matrix, name).shape[:1]))
     meaning = "a row per decision and a column per true class"
     return check_numbers(matrix, ((K, K),), name, meaning, least=0)
 

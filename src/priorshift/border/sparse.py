@@ -440,21 +440,24 @@ class SparseTable(Table):
             trend = (whole._trend * ratio).astype(self.dtype)
             # rounding must not make a listed probability near 0 negative
             np.maximum(data, -np.repeat(base, np.diff(csr.indptr)) * trend[csr.indices], out=data)
-        adapted, at = SparseBlock(with_data(csr, data), base, trend), np.concatenate(lost)
-        if at.size:
-            adapted = _replaced(adapted, whole[at], at)
-        table = self._like(adapted)
+        at, scores = np.concatenate(lost), with_data(csr, data)
+        if at.size:  # put back as they were, normalised; a rest that they spread is listed in full
+            kept = whole[at].toarray()
+            kept /= kept.sum(axis=1, keepdims=True)
+            data[np.repeat(np.isin(np.arange(self.shape[0]), at), np.diff(csr.indptr))] = 0
+            place = csr_array(
+                (np.ones(at.size, data.dtype), (at, np.arange(at.size))), (self.shape[0], at.size)
+            )
+            scores = csr_array(scores + place @ csr_array(kept))
+            if base is not None:
+                base[at] = 0
+        table = object.__new__(type(self))  # of the same kind
+        SparseTable.__init__(table, SparseBlock(scores, base, trend), self.names)
         return table.tocsr() if table.exact else table, at.size
 
     def _rows_of(self, n_scores: int) -> int:
         """Return about how many rows have so many scores."""
         return n_scores // max(1, self.n_scores // self.shape[0])
-
-    def _like(self, whole: SparseBlock) -> SparseTable:
-        """Return another table of the same kind."""
-        table = object.__new__(type(self))
-        SparseTable.__init__(table, whole, self.names)
-        return table
 
 
 class DenseBlocks(Table):
@@ -494,26 +497,3 @@ def compressed(matrix: Any) -> Any:
         csr = csr.copy()  # the user's matrix stays as it is
         csr.sum_duplicates()
     return csr
-
-
-def _replaced(new: SparseBlock, kept: SparseBlock, at: Indices) -> SparseBlock:
-    """Put rows back as they were, normalised; the rest that they spread is listed in full."""
-    n, K = new.shape
-    sums = np.asarray(kept.sum(axis=1))[:, None]
-    rows = kept.csr if kept.base is None else csr_array(kept.toarray())
-    rows = with_data(rows, rows.data / np.repeat(sums[:, 0], np.diff(rows.indptr)))
-    counts = np.diff(new.csr.indptr)
-    staying = np.ones(n, bool)
-    staying[at] = False
-    keep = np.repeat(staying, counts)
-    counts[at] = np.diff(rows.indptr)
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    of_row = np.repeat(staying, counts)
-    data = np.empty(indptr[-1], new.dtype)
-    indices = np.empty(indptr[-1], new.csr.indices.dtype)
-    data[of_row], indices[of_row] = new.csr.data[keep], new.csr.indices[keep]
-    data[~of_row], indices[~of_row] = rows.data, rows.indices
-    base = new.base
-    if base is not None:
-        base = np.where(staying, base, 0.0)
-    return SparseBlock(csr_array((data, indices, indptr), shape=(n, K)), base, new.trend)

@@ -22,14 +22,14 @@ import numpy as np
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.border import row_blocks, single_threaded_blas
 from priorshift.calibration.crossfit import along_ridges, by_fold
-from priorshift.calibration.fitting import Penalty, fit_temperature
+from priorshift.calibration.fitting import Objective, Penalty, fit_map, fit_temperature
 from priorshift.calibration.floors import FLOORS, best_floor, floored_likelihood, map_above
 from priorshift.calibration.likelihood import Family, LabelLikelihood, ScoreMap, rebalance
 from priorshift.calibration.maps import TINY, CalibrationAverage, CalibrationMap
 
-RIDGES = (1e2, 1e1, 1e0, 1e-1)
-"""Penalties on biases, and on slopes in units of the spread of log-probabilities. The first is for
-matrices above a floor alone."""
+RIDGES, MATRIX_RIDGES = (1e1, 1e0, 1e-1), (1e2, 1e1, 1e0, 1e-1, 1e-2)
+"""Penalties on biases, and on slopes in units of the spread of log-probabilities. For matrices all
+but the last where there are fewer rows than parameters, else all but the first."""
 
 BIASES, MATRIX = Family("shared", bias=True), Family("matrix", bias=True)
 
@@ -141,7 +141,7 @@ def _all_candidates(
     label_priors: Vector,
     folds: Sequence[slice],
 ) -> list[Candidate]:
-    """Fit candidates above the best floor for a temperature; matrices above none as well.
+    """Fit candidates above the best floor for a temperature; matrices above none if that is better.
 
     A temperature needs the floor where a model says exactly 0; a matrix can put up with such
     zeros, and make use of how small the other probabilities are.
@@ -164,13 +164,15 @@ def _all_candidates(
         same = ScoreMap(np.full(K, 1 / setting.scale), bias)
         nats = setting.likelihood.value(same)
         candidates.append(setting.candidate(f"{name}none", same, [same] * len(folds), nats))
-    candidates += _path(setting, folds, "bcts", BIASES, RIDGES[1:], candidates)
+    candidates += _path(setting, folds, "bcts", BIASES, RIDGES, candidates)
     if 2 < K <= MATRIX_CLASSES:
-        candidates += _path(setting, folds, "ms", MATRIX, RIDGES, candidates)
+        suffix = ""
         if setting.floor.any():
-            del setting  # its likelihood is as large as validation, and so is the next one
-            setting = settle(floors[:1])
-            candidates += _path(setting, folds, "ms", MATRIX, RIDGES[1:], candidates, ", no floor")
+            plain = settle(floors[:1])
+            if _matrix_nats(plain) < _matrix_nats(setting):
+                setting, suffix = plain, ", no floor"
+        ridges = MATRIX_RIDGES[:-1] if y.size < K * (K + 1) else MATRIX_RIDGES[1:]
+        candidates += _path(setting, folds, "ms", MATRIX, ridges, candidates, suffix)
     return candidates
 
 
@@ -189,6 +191,19 @@ class _Setting(NamedTuple):
         return Candidate(above[0], tuple(above[1:]), nats)
 
 
+def _matrix_nats(setting: _Setting) -> float:
+    """Return the penalised loss of a matrix on the rows that it is fitted to.
+
+    Both floors leave as many parameters, so it tells which one suits a matrix.
+    """
+    likelihood, spread = setting.likelihood, _spread(setting.likelihood)
+    penalty = Penalty(RIDGES[-1], RIDGES[-1] * spread, 1.0)
+    start = fit_temperature(likelihood, prior=1.0, tol=1e-3).map
+    objective = Objective(likelihood, MATRIX, penalty, start)
+    fitted = fit_map(objective, start, MATRIX_GTOL, MAX_ITER, MATRIX_FTOL).map
+    return likelihood.value(fitted) + penalty.value_and_gradient(fitted)[0]
+
+
 def _path(
     setting: _Setting,
     folds: Sequence[slice],
@@ -201,10 +216,15 @@ def _path(
     """Fit a family along the ridges, from a temperature."""
     likelihood, spread = setting.likelihood, _spread(setting.likelihood)
     penalties = [Penalty(ridge, ridge * spread, 1.0) for ridge in ridges]
-    parts, matrix = [likelihood], family == MATRIX
+    start, starts, matrix = (
+        fit_temperature(likelihood, prior=1.0, tol=1e-3).map,
+        [],
+        family == MATRIX,
+    )
     if matrix:  # which is fitted without each fold by itself
-        parts += [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
-    start, *starts = (fit_temperature(part, prior=1.0, tol=1e-3).map for part in parts)
+        near = float(start.slope[0])
+        parts = (likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds)
+        starts = [fit_temperature(part, prior=1.0, start=near, tol=1e-3).map for part in parts]
     gtol, ftol = (MATRIX_GTOL, MATRIX_FTOL) if matrix else (GTOL, FTOL)
     how = {"starts": starts, "gtol": gtol, "ftol": ftol, "max_iter": MAX_ITER}
     least = min(other.nats for other in others)

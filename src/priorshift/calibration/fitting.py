@@ -11,7 +11,7 @@ at its start is close to the identity; then every class and every ridge needs on
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
@@ -26,8 +26,9 @@ from priorshift.calibration.likelihood import (
     ScoreMap,
 )
 
-DENSE_PARAMETERS = 1000
-"""Up to this many parameters the Hessian is formed; beyond that only its diagonal is used."""
+DENSE_PARAMETERS, MATRIX_PARAMETERS = 1000, 200
+"""Up to this many parameters, or of a matrix, the Hessian is formed; beyond that only its diagonal
+is used, or a product that is close to it."""
 
 LARGEST_STEP = 2.0
 """Largest change of the logarithm of a temperature in one step."""
@@ -122,17 +123,18 @@ def fit_temperature(
 class Objective:
     """The penalised likelihood of a family, in whitened coordinates."""
 
+    metric: "DenseMetric | DiagonalMetric | KroneckerMetric"
+
     def __init__(
         self, likelihood: LabelLikelihood, family: Family, penalty: Penalty, near: ScoreMap
     ) -> None:
         self.likelihood, self.family, self.penalty = likelihood, family, penalty
         self.seen, self.near = likelihood.seen, _shaped(near, family)
-        if family.slope == "matrix":
-            self.metric: DenseMetric | DiagonalMetric | KroneckerMetric = KroneckerMetric.of(
-                likelihood, penalty, near
-            )
-        elif family.parameters(self.near).size <= DENSE_PARAMETERS:
-            self.metric = DenseMetric.of(likelihood, family, penalty, near)
+        most = MATRIX_PARAMETERS if family.slope == "matrix" else DENSE_PARAMETERS
+        if family.parameters(self.near).size <= most:
+            self.metric = DenseMetric.of(likelihood, family, penalty, self.near)
+        elif family.slope == "matrix":
+            self.metric = KroneckerMetric.of(likelihood, penalty, near)
         else:
             self.metric = DiagonalMetric.of(likelihood, family, penalty, near)
 
@@ -153,12 +155,17 @@ class Objective:
                 other.seen = other.likelihood.seen
             yield other
 
-    def with_penalty(self, penalty: Penalty) -> "Objective":
-        """Return the same objective under another penalty, in coordinates that suit it."""
+    def with_penalty(self, penalty: Penalty, at: ScoreMap) -> "Objective":
+        """Return the same objective under another penalty, in coordinates that suit it.
+
+        The Hessian of a matrix moves with it, so it is that of the last fit.
+        """
+        if self.family.slope == "matrix" and isinstance(self.metric, DenseMetric):
+            metric: Any = DenseMetric.of(self.likelihood, self.family, penalty, at)
+        else:
+            metric = self.metric.with_penalty(penalty)
         other = object.__new__(Objective)
-        other.__dict__.update(
-            self.__dict__, penalty=penalty, metric=self.metric.with_penalty(penalty)
-        )
+        other.__dict__.update(self.__dict__, penalty=penalty, metric=metric)
         return other
 
     def pack(self, at: ScoreMap) -> Vector:
@@ -236,20 +243,19 @@ def fit_path(
 
     Rows lie fold by fold. Fits without a fold have a path of their own, from `starts` or `start`:
     begun at the fit to all rows, and ended early, they would know the fold that they are judged by.
-    Where the metric is the Hessian, quasi-Newton steps away from the fit to all rows forget the
-    fold well enough, unless the fit is to be `exact`, which leaves classes that only the fold has
-    as they are.
+    But for matrices, two quasi-Newton steps away from the fit to all rows forget the fold well
+    enough, unless the fit is to be `exact`, which leaves alone classes that only the fold has.
     """
     objective, at, without = None, start, list(starts) or [start] * len(folds)
     for penalty in penalties:
         objective = (
             Objective(likelihood, family, penalty, start)
             if objective is None
-            else objective.with_penalty(penalty)
+            else objective.with_penalty(penalty, at)
         )
         fitted = fit_map(objective, at, gtol, max_iter, ftol)
         at = fitted.map
-        if exact or isinstance(objective.metric, KroneckerMetric):
+        if exact or family.slope == "matrix":
             others = zip(objective.outside(folds, alone=exact), without, strict=True)
             without = [fit_map(other, near, gtol, max_iter, ftol).map for other, near in others]
         else:
@@ -300,10 +306,13 @@ class DenseMetric:
     def with_penalty(self, penalty: Penalty) -> "DenseMetric":
         K, matrix = self.n_classes, self.curvature.copy()
         n_slopes = matrix.shape[0] - K * self.family.bias
-        slopes = slice(0, n_slopes)
+        slopes, even = slice(0, n_slopes), np.ones(n_slopes)
+        if self.family.slope == "matrix":
+            even = np.eye(K).ravel()
+        mean = np.outer(even, even) / even.sum()
         if n_slopes > 1:
-            matrix[slopes, slopes] += penalty.slope * (np.eye(K) - 1 / K)
-        matrix[slopes, slopes] += penalty.temperature / n_slopes**2
+            matrix[slopes, slopes] += penalty.slope * (np.eye(n_slopes) - mean)
+        matrix[slopes, slopes] += penalty.temperature / even.sum() * mean
         diagonal = np.arange(n_slopes, matrix.shape[0])
         matrix[diagonal, diagonal] += penalty.bias
         return replace(self, factor=_root(matrix))

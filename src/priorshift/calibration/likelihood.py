@@ -135,7 +135,9 @@ class LabelLikelihood:
         return value, first, second
 
     def curvature(self, at: ScoreMap, family: Family) -> Vector:
-        """Return the Hessian in the parameters of a family with one slope, or one per class."""
+        """Return the Hessian in the parameters of a family."""
+        if family.slope == "matrix":
+            return self._curvature_of_matrix(at)
         K, shared = self.offset.size, family.slope == "shared"
         n_slopes = 1 if shared else K
         size = n_slopes + K * family.bias
@@ -165,6 +167,28 @@ class LabelLikelihood:
             hessian[biases, slopes[: biases.size]] += mixed[: biases.size]
         hessian[biases, biases] += flat[: biases.size]
         return hessian
+
+    def _curvature_of_matrix(self, at: ScoreMap) -> Vector:
+        r"""Return :math:`\sum_i w_i\, x_i x_i^T \otimes (\mathrm{diag}\, p_i - p_i p_i^T)`.
+
+        Features x are z and 1. All products of two features by all products of two probabilities
+        are one matrix product.
+        """
+        K = self.offset.size
+        one, other = np.triu_indices(K + 1)
+        first, second = np.triu_indices(K)
+        sums = np.zeros((one.size, first.size))
+        for rows, weight, _, proba in self._blocks(at):
+            features = np.vstack([self.z[:, rows], np.ones_like(proba[:1])])
+            covariances = -proba[first] * proba[second]
+            covariances[first == second] += proba
+            covariances *= weight.astype(proba.dtype)
+            sums += (features[one] * features[other]) @ covariances.T
+        pairs, blocks = np.empty((K + 1, K + 1), np.intp), np.empty((K, K), np.intp)
+        pairs[one, other] = pairs[other, one] = np.arange(one.size)
+        blocks[first, second] = blocks[second, first] = np.arange(first.size)
+        full = sums[pairs[:, :, None, None], blocks]
+        return full.transpose(0, 2, 1, 3).reshape(K * (K + 1), K * (K + 1))
 
     def diagonal(self, at: ScoreMap, family: Family) -> tuple[Vector, Vector]:
         """Return the diagonal of the Hessian in the parameters of a family.

@@ -83,7 +83,8 @@ def assess(
             _write_rows(data, found, n_labels, rows_to_label)
     shift = found.estimate
     contents = {**found.to_dict(), "priors": shift.to_dict()["priors"]}
-    text = {".json": document("assess", **contents), ".csv": priors_as_csv(shift, data.target)}
+    table = priors_as_csv(found.shares_to_report, data.target)
+    text = {".json": document("assess", **contents), ".csv": table}
 
     def show() -> None:
         say(found.sentence)

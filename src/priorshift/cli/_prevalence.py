@@ -19,8 +19,10 @@ from priorshift.cli._options import (
     INPUT,
     SHARE,
     Request,
+    column_options,
     defaulted,
     json_option,
+    labels_options,
     output_option,
     pooling_option,
 )
@@ -280,14 +282,8 @@ def _caution(names: Labels, counts: Indices, sensitivity: float, specificity: fl
     help="What the shares in the target are about [default: as in --validation, or the worst "
     "case, 1/2].",
 )
-@click.option("--labels", type=INPUT, help="Labels of validation, if in a file of their own.")
-@click.option("--key", metavar="NAME", help="Column that both files have, to join them by.")
-@click.option("--logits", is_flag=True, help="Predictions are logits, not probabilities.")
-@click.option("--label-column", help="Column of the labels [default: label; in an npz: y].")
-@click.option("--class-columns", metavar="A,B,...", help="Columns that hold predictions.")
-@click.option(
-    "--predicted-column", metavar="NAME", help="Column of decisions, without probabilities."
-)
+@labels_options
+@column_options
 @json_option
 def plan(
     width: float,

@@ -45,7 +45,7 @@ from priorshift.calibration import CalibrationAverage, apply_each, average_calib
 from priorshift.counts import Confusion, model_columns, shrunk_columns
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
-from priorshift.estimators.counts import source_balance
+from priorshift.estimators.data import source_balance
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate
 from priorshift.estimators.shares import (
@@ -64,7 +64,7 @@ from priorshift.words import fact, headline, say
 MODEL_SAMPLES = 20.0
 """Samples of each class that the model's own expectation counts for."""
 
-RAW_ODDS = np.exp(3.0)
+RAW_ODDS = np.exp(4.0)
 RAW_ROWS = 300.0
 """Odds of outputs as they came against calibrated ones when shares are estimated, where labels
 tell no difference; and how many rows the difference counts for at the most. Validation and target

@@ -29,7 +29,13 @@ from priorshift.border import (
     some,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
-from priorshift.estimators.counts import (
+from priorshift.estimators.bounds import (
+    as_dense,
+    interval_by_counts,
+    interval_by_moments,
+    interval_by_resampling,
+)
+from priorshift.estimators.data import (
     GIVEN,
     Evidence,
     Given,
@@ -50,12 +56,6 @@ from priorshift.estimators.inputs import (
     read_target,
     require_decisions,
     uses_labels,
-)
-from priorshift.estimators.intervals import (
-    as_dense,
-    interval_by_counts,
-    interval_by_moments,
-    interval_by_resampling,
 )
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
@@ -704,7 +704,7 @@ class PriorEstimator(BaseEstimator):
                 "samples of it if it occurs.",
                 PriorShiftWarning,
             )
-        return self._estimate_counts(TargetCounts(counts, seen, np.zeros(seen.size)))
+        return self._estimate_counts(TargetCounts(seen, np.zeros(seen.size), counts))
 
     def _estimate_within(
         self, y_proba: Rows, dense: Rows, request: IntervalRequest

@@ -42,7 +42,7 @@ from priorshift.border import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
 from priorshift.counts import Confusion, Decision, model_columns, shrunk_columns
 from priorshift.estimators.base import Learned, PriorEstimator
-from priorshift.estimators.counts import Evidence, TargetCounts, Validation
+from priorshift.estimators.data import Evidence, TargetCounts, Validation
 from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user

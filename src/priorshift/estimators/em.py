@@ -35,8 +35,8 @@ from priorshift.calibration import (
     ridges_of,
 )
 from priorshift.estimators.base import Learned, PriorEstimator
-from priorshift.estimators.counts import Evidence, Given, ValidationCounts
-from priorshift.estimators.intervals import interval_by_likelihood
+from priorshift.estimators.bounds import interval_by_likelihood
+from priorshift.estimators.data import Evidence, Given, ValidationCounts
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user

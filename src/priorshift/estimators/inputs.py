@@ -33,7 +33,7 @@ from priorshift.border import (
     whole,
 )
 from priorshift.counts import Confusion, DecisionCounts
-from priorshift.estimators.counts import Evidence, Given, Validation, ValidationCounts
+from priorshift.estimators.data import Evidence, Given, Validation, ValidationCounts
 from priorshift.exceptions import argument
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import Rows, check_choice, check_positive
 from priorshift.counts import Decision, DecisionCounts
 from priorshift.estimators.base import Batch, PriorEstimator
-from priorshift.estimators.counts import Given, TargetCounts, ValidationCounts, label_sources
+from priorshift.estimators.data import Given, TargetCounts, ValidationCounts, label_sources
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user

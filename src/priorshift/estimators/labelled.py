@@ -49,7 +49,7 @@ from priorshift.border import (
 from priorshift.calibration import FAMILIES
 from priorshift.counts import Confusion
 from priorshift.estimators.base import Learned, PriorEstimator
-from priorshift.estimators.counts import (
+from priorshift.estimators.data import (
     Evidence,
     Given,
     TargetLabels,

@@ -25,7 +25,7 @@ from priorshift.border import (
 )
 from priorshift.counts import Confusion, Decision, weighted_gram
 from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.counts import (
+from priorshift.estimators.data import (
     SeenChance,
     SeenTarget,
     Validation,

@@ -30,7 +30,7 @@ from priorshift.calibration import (
 )
 from priorshift.estimators.auto import Auto
 from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.counts import SourceBalance, source_balance
+from priorshift.estimators.data import SourceBalance, source_balance
 from priorshift.estimators.references import GONZALEZ
 from priorshift.estimators.result import PriorEstimate
 from priorshift.intervals import IntervalRequest, PriorInterval

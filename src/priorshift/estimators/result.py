@@ -45,7 +45,7 @@ from priorshift.calibration import (
     CalibrationMap,
     calibration_from_dict,
 )
-from priorshift.estimators.counts import GIVEN, GIVEN_LABELS
+from priorshift.estimators.data import GIVEN, GIVEN_LABELS
 from priorshift.exceptions import argument
 from priorshift.intervals import Estimand, IntervalKind, IntervalRequest, PriorInterval
 from priorshift.solvers import ADVICE, Status

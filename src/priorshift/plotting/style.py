@@ -301,24 +301,13 @@ def draw_heatmap(ax: "Axes", values: Vector, *, largest: float, label: str) -> "
 
 
 def write_cells(ax: "Axes", image: "AxesImage", texts: NDArray[Any], fontsize: float) -> None:
-    """Write into each cell in whichever end of the colour map stands out more; skip empty texts."""
+    """Write into each cell in the end of the colour map that stands out; skip empty texts."""
     values = np.ma.filled(np.ma.asarray(image.get_array(), dtype=np.float64), 0.0)
-    ends = np.array([image.cmap(0.0), image.cmap(1.0)])
-    brightness = _luminance(image.to_rgba(values))[..., None] + 0.05
-    of_ends = _luminance(ends) + 0.05
-    contrast = np.maximum(brightness, of_ends) / np.minimum(brightness, of_ends)
-    best = contrast.argmax(axis=-1)
+    bright = np.asarray(image.norm(values)) > 0.5
     for (row, column), text in np.ndenumerate(texts):
         if text:
-            colour = tuple(ends[best[row, column]])
+            colour = image.cmap(0.0 if bright[row, column] else 1.0)
             ax.text(column, row, text, ha="center", va="center", fontsize=fontsize, color=colour)
-
-
-def _luminance(rgba: Vector) -> Vector:
-    """Return the relative luminance that contrast is defined by (WCAG), of sRGB colours."""
-    rgb = rgba[..., :3]
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    return linear @ np.array([0.2126, 0.7152, 0.0722])
 
 
 MAX_POINTS = 400

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import priorshift as ps
-from priorshift.estimators.counts import Evidence, Given, SeenTarget, Validation, ValidationCounts
+from priorshift.estimators.data import Evidence, Given, SeenTarget, Validation, ValidationCounts
 
 NEED_ROWS = ["na", "em", "map", "mapls", "em-labels"]
 FITTED = [
@@ -122,8 +122,8 @@ def test_a_class_that_validation_lacks_needs_rows(data, name):
         ([1.0, 2.0, 3.0, 4.0], "soft", "needs counts of hard decisions on 4 classes; got soft"),
         ([1.0, 2.0, 3.0], "hard", r"on 4 classes; got hard decisions of shape \(3,\)"),
         ([1.0, 2.0, -3.0, 4.0], "hard", "at least 0"),
-        ([[1.0, 2.0, 3.0, 4.0]], "hard", r"one number per class; got .* shape \(1, 4\)"),
-        (["a", "b", "c", "d"], "hard", "one number per class; got .* type <U1"),
+        ([[1.0, 2.0, 3.0, 4.0]], "hard", r"one per class\); got .* shape \(1, 4\)"),
+        (["a", "b", "c", "d"], "hard", r"one per class\); got .* type <U1"),
         ([1.0, 2.0, 3.0, 4.0], "both", "decision must be one of 'hard', 'soft'"),
         ([1.0, 2.0, np.nan, 4.0], "hard", "finite"),
         ([0.0, 0.0, 0.0, 0.0], "hard", "0 for every class"),

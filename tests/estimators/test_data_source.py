@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.estimators.counts import _mean, mismatch_of, source_balance
+from priorshift.estimators.data import _mean, mismatch_of, source_balance
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from priorshift.border import (
 )
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import Confusion, DecisionCounts, model_columns
-from priorshift.estimators.counts import Validation, ValidationCounts
+from priorshift.estimators.data import Validation, ValidationCounts
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.intervals import (

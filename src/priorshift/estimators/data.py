@@ -192,8 +192,8 @@ class ValidationCounts:
     def __add__(self, other: "ValidationCounts") -> "ValidationCounts":
         return ValidationCounts(
             self.predicted + other.predicted,
-            _add(self.confusion, other.confusion),
-            _add(self.soft, other.soft),
+            self.confusion and other.confusion and self.confusion + other.confusion,
+            self.soft and other.soft and self.soft + other.soft,
         )
 
 
@@ -212,7 +212,28 @@ class SeenChance:
 
 
 @dataclass(frozen=True)
-class SeenTarget:
+class _Target:
+    """A target among the classes that validation saw; the other classes are set aside.
+
+    Attributes
+    ----------
+    seen : ndarray of shape (K,)
+    unseen_priors : ndarray of shape (K,)
+        Priors of the other classes, 0 for those that were seen.
+    """
+
+    seen: Mask
+    unseen_priors: Vector
+
+    def complete(self, seen_priors: Vector) -> Vector:
+        """Join priors of the seen classes, which sum to 1, with those of the others."""
+        priors = self.unseen_priors.copy()
+        priors[self.seen] = (1 - priors.sum()) * seen_priors
+        return priors
+
+
+@dataclass(frozen=True)
+class SeenTarget(_Target):
     """Target rows, each with the chance that its class is one that validation saw.
 
     Samples of the other classes are set aside softly: a row counts by that chance.
@@ -222,15 +243,10 @@ class SeenTarget:
     y_proba : ndarray or Table of shape (n, K)
     weight : SeenChance or None
         None is 1 for all.
-    seen : ndarray of shape (K,)
-    unseen_priors : ndarray of shape (K,)
-        Priors of the other classes, 0 for those that were seen.
     """
 
     y_proba: Rows
     weight: SeenChance | None
-    seen: Mask
-    unseen_priors: Vector
 
     @classmethod
     def of(cls, y_proba: Rows, seen: Mask, source_priors: Vector | None) -> "SeenTarget":
@@ -241,7 +257,7 @@ class SeenTarget:
         dividing by it would blow the class up. Then predictions count as they are.
         """
         if seen.all():
-            return cls(y_proba, None, seen, np.zeros(seen.size))
+            return cls(seen, np.zeros(seen.size), y_proba, None)
         if source_priors is not None:
             scale = prior_ratio(np.ones(seen.size), source_priors)
             priors = maximise(Mixture.of(y_proba, scale=scale), tol=EM_TOL).value
@@ -250,14 +266,14 @@ class SeenTarget:
             priors = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
             factor = np.ones(seen.size)
         weight = SeenChance(np.where(seen, 0.0, factor), factor)
-        return cls(y_proba, weight, seen, np.where(seen, 0.0, priors))
+        return cls(seen, np.where(seen, 0.0, priors), y_proba, weight)
 
     def count(self, decision: Decision) -> "TargetCounts":
         """Count the decisions on the classes that were seen."""
         counts = DecisionCounts.from_arrays(
             self.y_proba, decision=decision, sample_weight=self.weight
         )
-        return TargetCounts(counts, self.seen, self.unseen_priors)
+        return TargetCounts(self.seen, self.unseen_priors, counts)
 
     @LockFree
     def size(self) -> float:
@@ -271,21 +287,12 @@ class SeenTarget:
         """Whether all of the target belongs to classes that validation never saw."""
         return self.size <= NONE_LEFT * self.y_proba.shape[0]
 
-    def complete(self, seen_priors: Vector) -> Vector:
-        """Join priors of the seen classes, which sum to 1, with those of the others."""
-        return _complete(seen_priors, self.seen, self.unseen_priors)
-
 
 @dataclass(frozen=True)
-class TargetCounts:
-    """Target decisions on samples of the classes that validation saw.
-
-    `unseen_priors` are set aside: see `SeenTarget`.
-    """
+class TargetCounts(_Target):
+    """Target decisions on samples of the classes that validation saw."""
 
     counts: DecisionCounts
-    seen: Mask
-    unseen_priors: Vector
 
     @property
     def empty(self) -> bool:
@@ -296,10 +303,6 @@ class TargetCounts:
         """Return each seen class's share of the seen classes, even if all of `priors` are 0."""
         share = np.maximum(priors[self.seen], np.finfo(np.float64).tiny)
         return np.asarray(share / share.sum())
-
-    def complete(self, seen_priors: Vector) -> Vector:
-        """Join priors of the seen classes, which sum to 1, with those of the others."""
-        return _complete(seen_priors, self.seen, self.unseen_priors)
 
 
 class TargetLabels(NamedTuple):
@@ -339,16 +342,6 @@ class TargetLabels(NamedTuple):
 
 def _sum_weight(weight: SeenChance, block: Block, _: slice) -> float:
     return float(weight(block).sum())
-
-
-def _complete(seen_priors: Vector, seen: Mask, unseen_priors: Vector) -> Vector:
-    priors = unseen_priors.copy()
-    priors[seen] = (1 - priors.sum()) * seen_priors
-    return priors
-
-
-def _add(one: Confusion | None, other: Confusion | None) -> Confusion | None:
-    return None if one is None or other is None else one + other
 
 
 class Given(NamedTuple):
