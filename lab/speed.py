@@ -5,6 +5,7 @@
 `--quick` takes 10 and 100 classes only, and one repeat.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -36,7 +37,18 @@ ASSESS_SIZES = {
 
 LARGE_SIZES = {10: (2000, 1_000_000), 2000: (16_000, 3000), 3000: (24_000, 3000)}
 
-TABLES = ("assess", "large", "confusion", "em", "small", "auto", "memory", "peers", "start")
+TABLES = (
+    "assess",
+    "large",
+    "confusion",
+    "em",
+    "small",
+    "auto",
+    "memory",
+    "peers",
+    "start",
+    "files",
+)
 OF_TASKS = {"confusion", "memory", "peers"}
 SMALL_CLASSES = (2, 5, 10, 26, 100)
 SMALL_ROWS = (500, 1000, 2000, 5000)
@@ -68,6 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
         "memory": partial(memory_table, tasks),
         "peers": partial(peer_table, tasks),
         "start": partial(start_table, 3 if options.quick else 7),
+        "files": partial(files_table, 100_000 if options.quick else 3_000_000),
     }
     for table in options.tables:
         runs[table]()
@@ -342,6 +355,54 @@ def start_table(repeats: int) -> None:
     head("Start-up, beside scikit-learn's own", "what", "time", "ratio")
     for what, one in zip(words, seconds, strict=True):
         row(what, duration(one), f"{one / seconds[0]:.2f}")
+
+
+def files_table(n_rows: int, n_classes: int = 20) -> None:
+    """Time and memory of commands on large files, each a process of its own."""
+    if not find_spec("pyarrow"):
+        print("\nFiles are left out: PyArrow is not installed.", file=sys.stderr)
+        return
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    task = simulate(n_classes, 5000, n_rows)
+    names = [f"c{k:02d}" for k in range(n_classes)]
+
+    def table(y_proba: np.ndarray) -> pa.Table:
+        y_proba = normalised(y_proba).round(7)
+        y_proba /= y_proba.sum(axis=1, keepdims=True)
+        return pa.table(dict(zip(names, np.ascontiguousarray(y_proba.T).round(9), strict=True)))
+
+    title = f"Commands on {n_rows:,} rows of {n_classes} classes"
+    head(title, "what", "time", "CPU time", "peak memory")
+    with tempfile.TemporaryDirectory() as folder:
+        labels = pa.array([names[k] for k in task.y_val])
+        csv.write_csv(table(task.y_proba_val).append_column("label", labels), f"{folder}/val.csv")
+        rows = table(task.y_proba)
+        csv.write_csv(rows, f"{folder}/target.csv")
+        parquet.write_table(rows, f"{folder}/target.parquet", row_group_size=100_000)
+        del rows
+        em = ["--validation", "val.csv", "--method", "em", "--target"]
+        to_file = ["--assume-prior-shift", "--output"]
+        for what, words in {
+            "`estimate --method em`, CSV": ["estimate", *em, "target.csv"],
+            "`estimate --method em`, Parquet": ["estimate", *em, "target.parquet"],
+            "`adapt --method em`, CSV to CSV": ["adapt", *em, "target.csv", *to_file, "new.csv"],
+            "`adapt --method em`, Parquet to Parquet": [
+                *("adapt", *em, "target.parquet", *to_file, "new.parquet")
+            ],
+        }.items():
+            start = time.perf_counter()
+            command = subprocess.Popen(
+                [sys.executable, "-m", "priorshift", *words],
+                cwd=folder,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            _, failed, used = os.wait4(command.pid, 0)
+            assert not failed, words
+            seconds = time.perf_counter() - start, used.ru_utime + used.ru_stime
+            row(what, *map(duration, seconds), f"{used.ru_maxrss // 1024:,} MB")
 
 
 def reference_ascent(
