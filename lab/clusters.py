@@ -7,7 +7,8 @@ The model of one pass, fitted to the relative errors of all measurements, robust
     t = fixed + bytes / (workers * rate) + tasks * overhead
 
 A task of Dask is a chunk's fold, or the few rows that a chunk lacks and gets from the next; one of
-Spark is a partition. The last table is what the model says of sizes that nobody measured.
+Spark is a partition. The last table is what the model says of sizes that nobody measured. The first
+one is a whole EM beside one machine's.
 """
 
 import os
@@ -15,6 +16,7 @@ import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,14 +85,98 @@ def main(arguments: list[str] | None = None) -> None:
     options = parse(__doc__, arguments, quick=False, no_spark=False)
     sizes = [50_000, 100_000] if options.quick else [250_000, 2_000_000]
     repeats = 2 if options.quick else REPEATS
+    with_spark = not options.no_spark and shutil.which("java") is not None
+    whole_estimates(100_000 if options.quick else 3_000_000, with_spark=with_spark)
     passes = count_passes([5000] if options.quick else [40_000, 400_000])
     measured = measure_dask(sizes, repeats)
     model = Model.fitted(measured)
     report("Dask", measured, model)
-    if not options.no_spark and shutil.which("java"):
+    if with_spark:
         on_spark = measure_spark([sizes[0] // 4, sizes[0]], max(repeats // 5, 1))
         report("Spark", on_spark, Model.fitted(on_spark))
     foretell(model, passes)
+
+
+def whole_estimates(n_rows: int, *, with_spark: bool, n_classes: int = 20) -> None:
+    """Time EM from a file to the priors, on one machine and on two workers of it."""
+    import dask.array as da
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from distributed import Client, LocalCluster
+
+    from priorshift.border import SparkTable
+
+    task = simulate(n_classes, 10, n_rows)
+    names = [f"c{k:02d}" for k in range(n_classes)]
+    em = ps.EM().fit(source_priors=task.source_priors, classes=names)
+    title = f"EM on {n_rows:,} rows of {n_classes} classes, from a file to the priors"
+    head(title, "how", "time", "over one machine's")
+    with tempfile.TemporaryDirectory() as folder:
+        place, parts = Path(folder), np.array_split(task.y_proba, 4)
+        np.save(place / "rows.npy", task.y_proba)
+        for at, part in enumerate(parts):
+            lists = pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), n_classes)
+            table = pa.table({"p": lists.cast(pa.list_(pa.float32()))})
+            for name, column in zip(names, part.T, strict=True):
+                table = table.append_column(name, pa.array(np.ascontiguousarray(column)))
+            pq.write_table(table, place / f"{at}.parquet", row_group_size=100_000)
+
+        def chunk(block_info: Any = None) -> np.ndarray:
+            start, stop = block_info[None]["array-location"][0]
+            return np.load(place / "rows.npy", mmap_mode="r")[start:stop].copy()
+
+        (one,) = fastest(2, lambda: em.estimate(np.load(place / "rows.npy")))
+        row("one machine, npy", duration(one), "1.0")
+        with (
+            LocalCluster(
+                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+            ) as cluster,
+            Client(cluster),
+        ):
+            chunks = tuple(map(len, parts)), (n_classes,)
+            target = da.map_blocks(chunk, chunks=chunks, dtype=np.float32)
+            (seconds,) = fastest(2, lambda: em.estimate(target))
+            row("Dask, npy", duration(seconds), f"{seconds / one:.1f}")
+        if not with_spark:
+            return
+        spark = spark_session(2)
+        frame = spark.read.parquet(f"{folder}/*.parquet")
+
+        def cached(columns: list[str] | str) -> None:
+            table = SparkTable(frame, columns, cache=True)
+            em.estimate(table)
+            table.release()
+
+        for how, call in {
+            "Spark, Parquet, a column of arrays": partial(cached, "p"),
+            "Spark, Parquet, a column per class": partial(cached, names),
+            "Spark, Parquet, handed over: `toPandas`": lambda: em.estimate(
+                frame.select(names).toPandas()
+            ),
+        }.items():
+            (seconds,) = fastest(2, call)
+            row(how, duration(seconds), f"{seconds / one:.1f}")
+        spark.stop()
+
+
+def spark_session(workers: int) -> Any:
+    """Start Spark on this machine."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(f"local[{workers}]")
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "3g",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 def count_passes(sizes: list[int]) -> dict[str, int]:
@@ -171,20 +257,12 @@ def measure_spark(sizes: list[int], repeats: int) -> list[Measurement]:
     """Time passes over cached partitions of array columns in local mode."""
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from pyspark.sql import SparkSession
 
     from priorshift.border import SparkTable
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     found = []
     for workers in (1, 2):
-        builder = SparkSession.builder.master(f"local[{workers}]")
-        for key in ("spark.ui.enabled", "spark.ui.showConsoleProgress"):
-            builder = builder.config(key, "false")
-        builder = builder.config("spark.driver.host", "127.0.0.1")
-        builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
-        spark = builder.config("spark.driver.memory", "2g").getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
+        spark = spark_session(workers)
         for n_rows in sizes:
             for chunks in (2, 8):
                 with tempfile.TemporaryDirectory() as folder:

@@ -133,7 +133,8 @@ def delay_table(n_streams: int, pools: dict[str, Pool]) -> None:
     head(title, "", *SHIFTS)
     for name, pool in pools.items():
         found = ([delay(pool, shift, seed) for seed in range(n_streams)] for shift in SHIFTS)
-        row(name, *(f"{np.median(delays):g}" for delays in found))
+        medians = (np.median(delays) for delays in found)
+        row(name, *(f"{median:g}" if median < np.inf else "more than 100" for median in medians))
 
 
 def delay(pool: Pool, shift: float, seed: int, n_val: int = 2000, n_rows: int = 100) -> float:

@@ -66,21 +66,12 @@ def duration(seconds: float) -> str:
 
 def fastest(repeats: int, *calls: Callable[[], object]) -> list[float]:
     """Time calls in turn, so that noise hits all alike; return the least seconds of each."""
-    return _times(repeats, calls).min(axis=0).tolist()
-
-
-def median_time(repeats: int, *calls: Callable[[], object]) -> list[float]:
-    """Time calls in turn; return the median seconds of each."""
-    return np.median(_times(repeats, calls), axis=0).tolist()
-
-
-def _times(repeats: int, calls: tuple[Callable[[], object], ...]) -> np.ndarray:
     seconds = np.empty((repeats, len(calls)))
     for place in np.ndindex(seconds.shape):
         start = time.perf_counter()
         calls[place[1]]()
         seconds[place] = time.perf_counter() - start
-    return seconds
+    return seconds.min(axis=0).tolist()
 
 
 def peak(call: Callable[[], object]) -> int:

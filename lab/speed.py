@@ -5,6 +5,7 @@
 `--quick` takes 10 and 100 classes only, and one repeat.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ import numpy as np
 import priorshift as ps
 from lab.peers import libraries, plain_em
 from lab.pools import normalised
-from lab.show import duration, fastest, head, median_time, parse, peak, row
+from lab.show import duration, fastest, head, parse, peak, row
 from lab.worlds import Task, simulate
 from priorshift.solvers import Mixture, maximise, project_simplex
 
@@ -36,12 +37,23 @@ ASSESS_SIZES = {
 
 LARGE_SIZES = {10: (2000, 1_000_000), 2000: (16_000, 3000), 3000: (24_000, 3000)}
 
-TABLES = ("assess", "large", "confusion", "em", "small", "auto", "memory", "peers", "start")
+TABLES = (
+    "assess",
+    "large",
+    "confusion",
+    "em",
+    "small",
+    "auto",
+    "memory",
+    "peers",
+    "start",
+    "files",
+)
 OF_TASKS = {"confusion", "memory", "peers"}
 SMALL_CLASSES = (2, 5, 10, 26, 100)
 SMALL_ROWS = (500, 1000, 2000, 5000)
 N_BAGS = 3
-AUTO_SIZES = {2: 20_000, 10: 20_000, 100: 20_000, 365: 18_250}
+AUTO_ROWS = 20_000
 GAP = 0.01
 REFERENCE_RATES = (1e-3, 1e-4, 1e-5, 1e-6)
 MOST_SECONDS = 8.0
@@ -64,10 +76,11 @@ def main(arguments: list[str] | None = None) -> None:
         "small": partial(
             small_table, [K for K in SMALL_CLASSES if not options.quick or K <= 10], 3 * repeats
         ),
-        "auto": partial(auto_table, [2, 10, 100] if options.quick else [*AUTO_SIZES], repeats),
+        "auto": partial(auto_table, [2, 10, 100] if options.quick else [2, 10, 100, 365], repeats),
         "memory": partial(memory_table, tasks),
         "peers": partial(peer_table, tasks),
         "start": partial(start_table, 3 if options.quick else 7),
+        "files": partial(files_table, 100_000 if options.quick else 3_000_000),
     }
     for table in options.tables:
         runs[table]()
@@ -199,26 +212,29 @@ def cpu_time(call: Callable[[], object]) -> float:
 
 
 def auto_table(classes: list[int], repeats: int) -> None:
-    """Time of `Auto.fit` in softmax passes and beside the usual BCTS, and memory of Auto."""
+    """CPU time of `Auto.fit` in softmax passes and beside the usual BCTS, and memory of Auto."""
     name, bcts = usual_bcts()
-    title = "Auto on outputs that are too sure (float32): `fit` in softmax passes over validation"
+    title = "Auto on outputs that are too sure: CPU time of `fit` in softmax passes over validation"
     passes = ("in passes", "in passes of exp and normalise alone")
     columns = ("softmax", "fit", *passes, name, "fit / BCTS", "extra memory")
     head(title, "K", "validation", *columns)
-    for K in classes:
-        task = simulate(K, AUTO_SIZES[K], 1)
+    sizes = [(K, n) for K in classes for n in (ASSESS_SIZES[K][0], AUTO_ROWS)]
+    for K, n_val in sizes:
+        task = simulate(K, n_val, 1)
         val = too_sure(task.y_proba_val)
         z = np.log(np.maximum(val, 1e-30))
-        softmax, bare, ours, usual = median_time(
-            repeats,
+        calls = (
             lambda z=z: normalised_exp(z - z.max(axis=1, keepdims=True)),
             partial(normalised_exp, z),
             partial(fit_auto, val, task),
             partial(bcts, val, task.y_val),
         )
+        seconds = [[cpu_time(call) for call in calls] for _ in range(repeats)]
+        softmax, bare, ours, usual = np.median(seconds, axis=0)
         in_passes = (f"{ours / softmax:.0f}", f"{ours / bare:.0f}")
         times = duration(softmax), duration(ours), *in_passes, duration(usual)
-        row(K, f"{len(val)} rows", *times, f"{ours / usual:.2f}", f"{auto_memory(K):.2f}")
+        memory = f"{auto_memory(K):.2f}" if n_val == AUTO_ROWS else ""
+        row(K, f"{n_val} rows", *times, f"{ours / usual:.2f}", memory)
     print(
         "\nExtra memory: peak of fit and estimate over 3 times validation (outputs and labels) "
         "plus half of the target."
@@ -227,7 +243,7 @@ def auto_table(classes: list[int], repeats: int) -> None:
 
 def auto_memory(K: int) -> float:
     """Return the peak of fit and estimate, in 3 times validation plus half of the target."""
-    n_val = max(AUTO_SIZES[K], 1_000_000 // K)  # or blocks of rows outweigh the rows
+    n_val = max(AUTO_ROWS, 1_000_000 // K)  # or blocks of rows outweigh the rows
     task = simulate(K, n_val, 5 * n_val)
     val, target = too_sure(task.y_proba_val), too_sure(task.y_proba)
     fit_auto(val[:500], task).estimate(target[:500])  # what is imported late is not counted
@@ -342,6 +358,54 @@ def start_table(repeats: int) -> None:
     head("Start-up, beside scikit-learn's own", "what", "time", "ratio")
     for what, one in zip(words, seconds, strict=True):
         row(what, duration(one), f"{one / seconds[0]:.2f}")
+
+
+def files_table(n_rows: int, n_classes: int = 20) -> None:
+    """Time and memory of commands on large files, each a process of its own."""
+    if not find_spec("pyarrow"):
+        print("\nFiles are left out: PyArrow is not installed.", file=sys.stderr)
+        return
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    task = simulate(n_classes, 5000, n_rows)
+    names = [f"c{k:02d}" for k in range(n_classes)]
+
+    def table(y_proba: np.ndarray) -> pa.Table:
+        y_proba = normalised(y_proba).round(7)
+        y_proba /= y_proba.sum(axis=1, keepdims=True)
+        return pa.table(dict(zip(names, np.ascontiguousarray(y_proba.T).round(9), strict=True)))
+
+    title = f"Commands on {n_rows:,} rows of {n_classes} classes"
+    head(title, "what", "time", "CPU time", "peak memory")
+    with tempfile.TemporaryDirectory() as folder:
+        labels = pa.array([names[k] for k in task.y_val])
+        csv.write_csv(table(task.y_proba_val).append_column("label", labels), f"{folder}/val.csv")
+        rows = table(task.y_proba)
+        csv.write_csv(rows, f"{folder}/target.csv")
+        parquet.write_table(rows, f"{folder}/target.parquet", row_group_size=100_000)
+        del rows
+        em = ["--validation", "val.csv", "--method", "em", "--target"]
+        to_file = ["--assume-prior-shift", "--output"]
+        for what, words in {
+            "`estimate --method em`, CSV": ["estimate", *em, "target.csv"],
+            "`estimate --method em`, Parquet": ["estimate", *em, "target.parquet"],
+            "`adapt --method em`, CSV to CSV": ["adapt", *em, "target.csv", *to_file, "new.csv"],
+            "`adapt --method em`, Parquet to Parquet": [
+                *("adapt", *em, "target.parquet", *to_file, "new.parquet")
+            ],
+        }.items():
+            start = time.perf_counter()
+            command = subprocess.Popen(
+                [sys.executable, "-m", "priorshift", *words],
+                cwd=folder,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            _, failed, used = os.wait4(command.pid, 0)
+            assert not failed, words
+            seconds = time.perf_counter() - start, used.ru_utime + used.ru_stime
+            row(what, *map(duration, seconds), f"{used.ru_maxrss // 1024:,} MB")
 
 
 def reference_ascent(
