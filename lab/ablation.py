@@ -41,10 +41,10 @@ VARIANTS: dict[str, AbstractContextManager[Any]] = {
     "no matrices": without("ms"),
     "a floor for matrices too": inside("calibration.average._matrix_nats", lambda _: 0.0),
     "no balanced candidate": inside("calibration.average.BALANCED", np.inf),
+    "no ridge of 100": without("100"),
     "no ridge of 10": without("10"),
     "no ridge of 1": without("1"),
     "no ridge of 0.1": without("0.1"),
-    "no ridge of 0.01": without("0.01"),
     "no shrinkage of shares": inside("estimators.shares._posterior", likeliest),
     "no jackknife: a row counts as one": inside(
         "estimators.shares._jackknife", lambda _, noise: np.zeros_like(noise)

@@ -536,3 +536,15 @@ def test_allowing_for_noise_covers_what_was_promised(simulate):
             rates.append(sets.predict_set(y_proba, 0.9)[np.arange(y.size), y].mean())
     assert np.mean(covered[True]) > np.mean(covered[False]) + 0.01
     assert np.mean(covered[True]) > 0.88
+
+
+def test_other_columns_of_a_frame_are_no_classes(simulate, rng):
+    sim = simulate(3)
+    y_proba, y = sim.draw(sim.source_priors, 200, rng)
+    names = np.array(["ant", "bee", "cow"])
+    frame = pd.DataFrame(y_proba, columns=names).assign(id=np.arange(200), label=names[y])
+    target = {"target_priors": [0.2, 0.3, 0.5]}
+    found = ConformalSets().fit(frame, "label", **target)
+    plain = ConformalSets().fit(y_proba, names[y], **target)
+    assert found.classes_.tolist() == names.tolist()
+    np.testing.assert_array_equal(found.thresholds(0.8), plain.thresholds(0.8))

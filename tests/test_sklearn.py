@@ -758,7 +758,7 @@ def test_bad_labels_and_weights():
         clf.fit(X, Y, sample_weight=Y == "ant")
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         clf.fit(X, Y[:-1])
-    with pytest.raises(ValueError, match="weight has shape"):
+    with pytest.raises(ValueError, match="a weight per row"):
         clf.fit(X, Y, sample_weight=[1.0])
     with pytest.raises(
         ValueError, match=r"GaussianNB\) does not know: 'dog'; it knows 'ant', 'bee'"

@@ -476,7 +476,6 @@ def detect_shift(world: World) -> Any:
     rng = world.rng
     options = {
         "alpha": world.number((0.01, 0.05), 0.1),
-        "alternative": world.number((0.05, 0.1, 0.5), 0.1),
         "n_resamples": pick(rng, (1, 0, -1, "x") if chance(rng, world.often(0.2)) else (99,)),
         "assumption": chance(rng, 0.2),
         "random_state": world.seed(),

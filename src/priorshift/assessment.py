@@ -841,7 +841,7 @@ def _gather(
     scores = _scores(data, estimate, level, goal, diagnostics)
     before, after, _ = scores or (None, None, None)
     if fitted is None:
-        nothing = evidence.Target(*[data.y_proba_target.values] * 3)
+        nothing = evidence.Acted(*[data.y_proba_target.values] * 3)
         measured, ppi = _measure(data, nothing, None, level, goal)
         zero = Gain(0.0, 0.0)
         none = Promise(zero, zero, zero, zero, 0.0)
@@ -853,9 +853,7 @@ def _gather(
     if estimate.decision is not None:
         estimate = replace(estimate, calibration=mean.calibrator)
     target = evidence.act_on_target(estimate, mean, data.y_proba_target.values)
-    validation = evidence.act_on_validation(
-        estimate, fitted, data.y_proba_val.values, data.y_val, groups
-    )
+    validation = evidence.act(estimate, data.y_proba_val.values, fitted.out_of_fold())
     shares = evidence.shares_by_reading(estimate, mean)
     explained = None
     ratio = evidence.amplification(shares.estimate, shares.mean, shares.before)
@@ -865,9 +863,10 @@ def _gather(
             validation.y_proba, data.y_val, target.y_proba, shares.before, level
         )
         kind = Kind(explained.value, *(explained.interval or (0.0, 1.0)), ratio)
+    known = (validation, data.y_val, target, shares, groups)
     promises: dict[Action, Promise] = {
-        "calibrate": evidence.promise(goal, validation, target, shares, adapts=False),
-        "adapt": evidence.promise(goal, validation, target, shares, adapts=True),
+        "calibrate": evidence.promise(goal, *known, adapts=False),
+        "adapt": evidence.promise(goal, *known, adapts=True),
     }
     own = estimate.decision
     if own is not None and own["goal"] == goal.name and groups is None:
@@ -953,7 +952,7 @@ def _score_after(data: Data, numbers: Numbers, gain: float, goal: Goal) -> evide
 
 
 def _measure(
-    data: Data, target: evidence.Target, strata: evidence.Strata | None, level: float, goal: Goal
+    data: Data, target: evidence.Acted, strata: evidence.Strata | None, level: float, goal: Goal
 ) -> tuple[Measured | None, PriorEstimate | None]:
     """Measure the goal on labelled rows of the target, before adapting and after, and the shares.
 

@@ -5,8 +5,8 @@ import pytest
 
 from priorshift.adapt import Goal
 from priorshift.evidence import (
+    Acted,
     Strata,
-    Target,
     draw_rows_to_label,
     measure_gains,
     measure_shares,
@@ -25,7 +25,7 @@ def target():
     adapted = calibrated * [0.7, 1.0, 1.6]
     adapted /= adapted.sum(axis=1, keepdims=True)
     y = (rng.uniform(size=(3000, 1)) > adapted.cumsum(axis=1)).sum(axis=1).clip(max=2)
-    return Target(raw, calibrated, adapted), y
+    return Acted(raw, calibrated, adapted), y
 
 
 def test_three_quarters_are_drawn_where_decisions_differ(target):
@@ -53,7 +53,7 @@ def test_rows_of_a_stratum_have_the_same_chance(target):
 def test_where_there_are_few_of_a_kind_the_others_fill_up(n_changed, expected):
     raw = np.tile([0.6, 0.4], (100, 1))
     adapted = np.where(np.arange(100)[:, None] < n_changed, raw[:, ::-1], raw)
-    actions = Target(raw, raw, adapted)
+    actions = Acted(raw, raw, adapted)
     rows = draw_rows_to_label(ACCURACY, actions, 40, 0)
     assert rows.size == np.unique(rows).size == 40
     assert (rows < n_changed).sum() == expected

@@ -153,5 +153,5 @@ def test_originals_are_read_from_a_folder(tmp_path):
 
 
 def test_a_command_without_its_data_ends_with_a_sentence(tmp_path):
-    with pytest.raises(SystemExit, match="zoo needs stored outputs, and there is no folder"):
+    with pytest.raises(SystemExit, match="zoo needs stored outputs, and there are none in"):
         require_data("zoo", tmp_path / "absent")

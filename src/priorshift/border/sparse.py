@@ -442,13 +442,12 @@ class SparseTable(Table):
             np.maximum(data, -np.repeat(base, np.diff(csr.indptr)) * trend[csr.indices], out=data)
         at, scores = np.concatenate(lost), with_data(csr, data)
         if at.size:  # put back as they were, normalised; a rest that they spread is listed in full
-            kept = whole[at].toarray()
-            kept /= kept.sum(axis=1, keepdims=True)
-            data[np.repeat(np.isin(np.arange(self.shape[0]), at), np.diff(csr.indptr))] = 0
-            place = csr_array(
-                (np.ones(at.size, data.dtype), (at, np.arange(at.size))), (self.shape[0], at.size)
-            )
-            scores = csr_array(scores + place @ csr_array(kept))
+            n, kept = self.shape[0], whole[at].astype(np.float64)
+            kept = kept * (1 / kept.sum(axis=1))[:, None]
+            listed = kept.csr if kept.base is None else csr_array(kept.toarray())
+            data[np.repeat(np.isin(np.arange(n), at), np.diff(csr.indptr))] = 0
+            place = csr_array((np.ones(at.size), (at, np.arange(at.size))), shape=(n, at.size))
+            scores = csr_array(scores + place @ listed).astype(self.dtype)
             if base is not None:
                 base[at] = 0
         table = object.__new__(type(self))  # of the same kind

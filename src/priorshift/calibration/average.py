@@ -27,9 +27,9 @@ from priorshift.calibration.floors import FLOORS, best_floor, floored_likelihood
 from priorshift.calibration.likelihood import Family, LabelLikelihood, ScoreMap, rebalance
 from priorshift.calibration.maps import TINY, CalibrationAverage, CalibrationMap
 
-RIDGES, MATRIX_RIDGES = (1e1, 1e0, 1e-1), (1e2, 1e1, 1e0, 1e-1, 1e-2)
-"""Penalties on biases, and on slopes in units of the spread of log-probabilities. For matrices all
-but the last where there are fewer rows than parameters, else all but the first."""
+RIDGES = (1e2, 1e1, 1e0, 1e-1)
+"""Penalties on biases, and on slopes in units of the spread of log-probabilities. The first is for
+matrices alone."""
 
 BIASES, MATRIX = Family("shared", bias=True), Family("matrix", bias=True)
 
@@ -164,15 +164,14 @@ def _all_candidates(
         same = ScoreMap(np.full(K, 1 / setting.scale), bias)
         nats = setting.likelihood.value(same)
         candidates.append(setting.candidate(f"{name}none", same, [same] * len(folds), nats))
-    candidates += _path(setting, folds, "bcts", BIASES, RIDGES, candidates)
+    candidates += _path(setting, folds, "bcts", BIASES, RIDGES[1:], candidates)
     if 2 < K <= MATRIX_CLASSES:
         suffix = ""
         if setting.floor.any():
             plain = settle(floors[:1])
             if _matrix_nats(plain) < _matrix_nats(setting):
                 setting, suffix = plain, ", no floor"
-        ridges = MATRIX_RIDGES[:-1] if y.size < K * (K + 1) else MATRIX_RIDGES[1:]
-        candidates += _path(setting, folds, "ms", MATRIX, ridges, candidates, suffix)
+        candidates += _path(setting, folds, "ms", MATRIX, RIDGES, candidates, suffix)
     return candidates
 
 

@@ -27,47 +27,13 @@ STOPPING = ("SIGTERM", "SIGHUP")
 """Signals that unwind the stack, where the system has them: stop, and the terminal went away."""
 
 OPTION_GROUPS = {
-    "Files": (
-        "validation",
-        "target",
-        "labels",
-        "target_labels",
-        "key",
-        "drop_missing",
-        "any_size",
-        "dask",
-        "state",
-    ),
-    "Columns": (
-        "logits",
-        "label_column",
-        "class_columns",
-        "positive_class",
-        "renormalise",
-        "predicted_column",
-        "target_label_column",
-        "history_column",
-        "group_column",
-        "time_column",
-    ),
-    "Priors": ("source_priors", "source_label_priors", "known_priors", "adapter", "priors"),
-    "Method": (),
-    "Output": (
-        "output",
-        "rows_to_label",
-        "save_adapter",
-        "save_data",
-        "adapted",
-        "decision_column",
-        "overwrite",
-        "safe_csv",
-        "plot",
-        "title",
-        "fail_on_shift",
-        "as_json",
-        "debug",
-        "help",
-    ),
+    "Files": "validation target labels target_labels key drop_missing any_size dask state",
+    "Columns": "logits label_column class_columns positive_class renormalise "
+    "predicted_column target_label_column history_column group_column time_column",
+    "Priors": "source_priors source_label_priors known_priors adapter priors",
+    "Method": "",
+    "Output": "output rows_to_label save_adapter save_data adapted decision_column overwrite "
+    "safe_csv plot title fail_on_shift as_json debug help",
 }
 """Under which heading help lists an option; others are about the method."""
 
@@ -107,7 +73,7 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List options in groups, by what they are about."""
         lines: dict[str, list[tuple[str, str]]] = {title: [] for title in OPTION_GROUPS}
-        titles = {name: title for title, names in OPTION_GROUPS.items() for name in names}
+        titles = {name: title for title, names in OPTION_GROUPS.items() for name in names.split()}
         for parameter in self.get_params(ctx):
             line = parameter.get_help_record(ctx)
             if line is not None and isinstance(parameter, click.Option):

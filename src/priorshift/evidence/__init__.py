@@ -1,13 +1,6 @@
 """What changed, and what an estimate is worth: tests, diagnostics, expected accuracy."""
 
 from priorshift.evidence._accuracy import Expected, ExpectedNumber, expected_score
-from priorshift.evidence._actions import (
-    act_on_target,
-    act_on_validation,
-    fit_mean,
-    shares_by_reading,
-    ungated,
-)
 from priorshift.evidence._assumption import as_rows, check_assumption
 from priorshift.evidence._backtest import (
     FEWEST_GROUPS,
@@ -27,7 +20,15 @@ from priorshift.evidence._labels import (
     measure_shares,
     rows_that_differ,
 )
-from priorshift.evidence._promises import Target, promise
+from priorshift.evidence._promises import (
+    Acted,
+    act,
+    act_on_target,
+    fit_mean,
+    promise,
+    shares_by_reading,
+    ungated,
+)
 from priorshift.evidence._reliability import (
     HISTOGRAM_EDGES,
     Reliability,

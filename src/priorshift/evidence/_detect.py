@@ -21,7 +21,6 @@ from priorshift._typing import Vector
 from priorshift.adapt import total_variation
 from priorshift.border import (
     as_generator,
-    check_fraction,
     check_level,
     check_priors,
     check_resamples,
@@ -46,6 +45,9 @@ from priorshift.evidence._samples import (
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.solvers import nearest_mixtures, simplex_least_squares
 
+ALTERNATIVE = 0.1
+"""The smallest shift of practical interest, as a total variation distance: power is for it."""
+
 FAR = 0.1
 """Distance between validation's mean prediction and `source_priors` that is worth a warning."""
 
@@ -59,7 +61,6 @@ def detect_shift(
     classes: ArrayLike | None = None,
     *,
     alpha: float = 0.05,
-    alternative: float = 0.1,
     n_resamples: int = 999,
     assumption: bool = False,
     effect: bool = True,
@@ -94,9 +95,6 @@ def detect_shift(
         Class names in the order of the columns.
     alpha : float, default=0.05
         Level of the test.
-    alternative : float, default=0.1
-        The smallest shift of practical interest, as a total variation distance: power is
-        computed for it.
     n_resamples : int, default=999
         Draws of the null distribution.
     assumption : bool, default=False
@@ -117,7 +115,7 @@ def detect_shift(
     >>> test.rejected, test.method
     (True, 'permutation')
     """
-    alpha, alternative = check_level(alpha), check_fraction(alternative, "alternative")
+    alpha = check_level(alpha)
     n_resamples = check_resamples(n_resamples, alpha)
     samples, rounded = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, notes = _null_priors(samples, source_priors, source_label_priors)
@@ -146,8 +144,8 @@ def detect_shift(
         alpha=alpha,
         effect_size=distance,
         effect_interval=interval,
-        power=power.at(alternative),
-        alternative=alternative,
+        power=power.at(ALTERNATIVE),
+        alternative=ALTERNATIVE,
         detectable_effect=power.detectable(),
         method="permutation" if permuted else "bootstrap",
         n_val=samples.n_val,

@@ -22,7 +22,7 @@ import numpy as np
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.adapt import Goal
 from priorshift.border import as_generator
-from priorshift.evidence._promises import Target, differences
+from priorshift.evidence._promises import Acted, differences
 from priorshift.verdict import Action, Gain
 
 ON_CHANGED = 0.75
@@ -68,7 +68,7 @@ class Strata(NamedTuple):
         return mean, variance
 
 
-def rows_that_differ(goal: Goal, target: Target) -> Mask:
+def rows_that_differ(goal: Goal, target: Acted) -> Mask:
     """Tell on which rows nothing, calibrating and adapting do not all decide alike.
 
     Where probabilities themselves are the goal, every row counts as changed.
@@ -80,7 +80,7 @@ def rows_that_differ(goal: Goal, target: Target) -> Mask:
 
 
 def draw_rows_to_label(
-    goal: Goal, target: Target, n: int, random_state: int | np.random.Generator | None
+    goal: Goal, target: Acted, n: int, random_state: int | np.random.Generator | None
 ) -> Indices:
     """Draw n rows to label, sorted: three quarters among changed rows, as far as there are any.
 
@@ -103,7 +103,7 @@ def draw_rows_to_label(
     return np.sort(np.concatenate(drawn))
 
 
-def measure_gains(goal: Goal, target: Target, strata: Strata) -> dict[Action, Gain]:
+def measure_gains(goal: Goal, target: Acted, strata: Strata) -> dict[Action, Gain]:
     """Measure what calibrating and adapting gain, by labels of the target.
 
     Each action is judged by the rows that it changes, which are a random part of those drawn;

@@ -1,4 +1,6 @@
-r"""What calibrating and adapting gain on the target, under each reading of the shift.
+r"""What can be done to predictions, and what it gains under each reading of the shift.
+
+Nothing, calibrating, adapting in full: `act` does all three, `promise` says what they gain.
 
 Nobody knows whether each class looks as it did (prior shift) or each prediction means what it did
 (covariate shift). Both say what an action gains, and so does a target in which nothing changed.
@@ -13,31 +15,23 @@ estimate, and by the calibrated probabilities q of the target's rows. Rows of on
 day, a site) err together: their deviations are added before they are squared.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.adapt import Goal, log_savings
+from priorshift.adapt import Goal, log_savings, prior_ratio, reweight
+from priorshift.border import Predictions
+from priorshift.estimators import Auto, CalibratedMean, PriorEstimate, PriorEstimator
 from priorshift.verdict import Gain, Promise
 
 ADDED = 2.0
 """Rows without any difference that join those of each class."""
 
 
-class Validation(NamedTuple):
-    """Validation out of fold: predictions as they came, calibrated, and adapted; labels, groups."""
-
-    y_proba: Floats
-    calibrated: Floats
-    adapted: Floats
-    y: Indices
-    groups: Indices | None = None
-
-
-class Target(NamedTuple):
-    """The target: predictions as they came, calibrated, and adapted in full."""
+class Acted(NamedTuple):
+    """Predictions as they came, calibrated, and adapted in full."""
 
     y_proba: Floats
     calibrated: Floats
@@ -53,8 +47,60 @@ class Shares(NamedTuple):
     covariance: Vector
 
 
+def fit_mean(fitted: PriorEstimator, y_proba: Any, y: Any, **given: Any) -> CalibratedMean:
+    """Return the calibrated mean, by the calibration that Auto has fitted, or by its own.
+
+    With `groups`, folds go by group, and the calibration is fitted anew.
+    """
+    if isinstance(fitted, Auto) and given.get("groups") is None:
+        return CalibratedMean.beside(fitted)
+    return CalibratedMean(random_state=0).fit(y_proba, y, classes=fitted.classes_, **given)
+
+
+def ungated(estimate: PriorEstimate) -> PriorEstimate:
+    """Return an estimate that adapts in full, whatever its method decided."""
+    return estimate if estimate.strength > 0 else estimate.with_action("adapt")
+
+
+def act(estimate: PriorEstimate, y_proba: Floats, calibrated: Floats) -> Acted:
+    """Return predictions as they came, calibrated as is known, and adapted in full."""
+    if estimate.decision is None:
+        adapted = ungated(estimate).adapt(Predictions.from_checked(y_proba))
+    else:  # Auto has calibrated alike
+        adapted = reweight(calibrated, prior_ratio(estimate.priors, estimate.source_priors))
+    return Acted(y_proba, calibrated, adapted)
+
+
+def act_on_target(estimate: PriorEstimate, mean: PriorEstimate, y_proba: Floats) -> Acted:
+    """Return the same of a target, calibrated as for the calibrated mean."""
+    return act(estimate, y_proba, mean.adapt(Predictions.from_checked(y_proba)))
+
+
+def shares_by_reading(estimate: PriorEstimate, mean: PriorEstimate) -> Shares:
+    """Return shares before, by the mean and by the estimate, with the estimate's covariance.
+
+    Standard errors alone do not tell it: errors are taken to be as independent as shares that sum
+    to 1 can be.
+    """
+    error = estimate.standard_error
+    variance = np.zeros_like(estimate.priors) if error is None else error**2
+    covariance: Vector = np.diag(variance)
+    if (total := float(variance.sum())) > 0:
+        covariance = covariance - np.outer(variance, variance) / total
+        covariance *= total / max(float(np.trace(covariance)), 1e-300)
+    assert mean.source_priors is not None
+    return Shares(mean.source_priors, mean.priors, estimate.priors, covariance)
+
+
 def promise(
-    goal: Goal, validation: Validation, target: Target, shares: Shares, *, adapts: bool
+    goal: Goal,
+    validation: Acted,
+    y: Indices,
+    target: Acted,
+    shares: Shares,
+    groups: Indices | None = None,
+    *,
+    adapts: bool,
 ) -> Promise:
     """Return what calibrating, or adapting in full, gains under each reading.
 
@@ -62,17 +108,18 @@ def promise(
     ----------
     goal : Goal
         What is gained.
-    validation, target, shares
-        See there.
+    validation, target : Acted
+        Validation is calibrated out of fold.
+    y : ndarray of shape (n_val,)
+        Labels as indices.
+    shares : Shares
+    groups : ndarray of shape (n_val,), optional
+        Rows of validation that err together.
     adapts : bool
         Whether to adapt in full, or to calibrate only.
     """
-    y, K = validation.y, shares.before.size
-    new_val, new = (
-        (validation.adapted, target.adapted)
-        if adapts
-        else (validation.calibrated, target.calibrated)
-    )
+    K = shares.before.size
+    new_val, new = (one.adapted if adapts else one.calibrated for one in (validation, target))
     rows, savings = differences(goal, validation.y_proba, new_val)
     saved = np.zeros(y.size)
     saved[rows] = savings[np.arange(rows.size), y[rows]]
@@ -81,13 +128,13 @@ def promise(
     deviation = (saved - d[y]) / size[y]
 
     def at(priors: Vector, covariance: Vector | None = None) -> Gain:
-        variance = _sum_of_squares(priors[y] * deviation, validation.groups)
+        variance = _sum_of_squares(priors[y] * deviation, groups)
         if covariance is not None:
             variance += float(d @ covariance @ d)
         return Gain(float(priors @ d), float(np.sqrt(variance)))
 
     expected = np.einsum("ij,ij->i", validation.calibrated[rows], savings)
-    surprise = _sum_of_squares(saved[rows] - expected, validation.groups, rows)
+    surprise = _sum_of_squares(saved[rows] - expected, groups, rows)
     changed, savings = differences(goal, target.y_proba, new)
     gain = float(np.einsum("ij,ij->", target.calibrated[changed], savings)) / len(new)
     error = np.sqrt(surprise + ADDED * goal.scale**2) / (rows.size + ADDED)

@@ -236,20 +236,16 @@ class CsvFile(Stored):
 
     def _blocks(self, n_rows: int) -> Iterator[Rows]:
         """Yield blocks of rows, without empty lines."""
-        width, done = len(self.header), 0
-        with self._open() as reader:
-            next(reader)
-            lines = filter(None, reader)
-            while rows := list(islice(lines, n_rows)):
-                for i, row in enumerate(rows):
-                    if len(row) != width:
-                        raise ValueError(
-                            f"{self.where}: {self.place(done + i)} has {len(row)} cells but the "
-                            f"header has {width}; give every column a cell, and quote cells with "
-                            f"{DELIMITERS[self.delimiter]}."
-                        )
-                yield rows
-                done += len(rows)
+        width, rows = len(self.header), self._numbered_rows()
+        while block := list(islice(rows, n_rows)):
+            for line, row in block:
+                if len(row) != width:
+                    raise ValueError(
+                        f"{self.where}: line {line} has {len(row)} cells but the header has "
+                        f"{width}; give every column a cell, and quote cells with "
+                        f"{DELIMITERS[self.delimiter]}."
+                    )
+            yield [row for _, row in block]
 
     def _parts(self, columns: list[int] | None, *, keep: bool = False) -> Iterator[Any]:
         """Yield blocks of as many rows each: lists of all cells, or tables of some columns.

@@ -8,17 +8,13 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from priorshift._results import Backend, make_frame
-from priorshift._typing import Floats, Indices, Labels, Mask, Vector
+from priorshift._typing import Indices, Labels, Mask, Vector
 from priorshift.adapt import cheapest, check_costs, prior_ratio
 from priorshift.border import (
     check_classes,
     check_priors,
-    check_proba,
-    encode_labels,
-    in_class_order,
-    read_labels,
+    read_labelled,
     row_blocks,
-    settle_classes,
     some,
 )
 from priorshift.counts import Confusion, Decision
@@ -44,25 +40,6 @@ from priorshift.text import short_percent, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-def read_labelled(
-    y_proba: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
-) -> tuple[Floats, Indices, Labels]:
-    """Check predictions and labels; return rows in class order, column numbers, and the classes.
-
-    The classes are those given, a frame's header or the labels.
-
-    Examples
-    --------
-    >>> y_proba, y, classes = read_labelled([[0.9, 0.1], [0.4, 0.6]], ["cat", "dog"])
-    >>> y.tolist(), classes.tolist()
-    ([0, 1], ['cat', 'dog'])
-    """
-    predictions = check_proba(y_proba)
-    labels = read_labels(y, predictions.values.shape[0])
-    names = settle_classes(predictions, labels, classes)
-    return in_class_order(predictions, names), encode_labels(labels, names), names
 
 
 @dataclass(eq=False, repr=False)
@@ -125,8 +102,8 @@ class ConfusionDisplay(Display):
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
-        values, codes, names = read_labelled(y_proba, y, classes)
-        confusion = Confusion.from_arrays(values, codes, decision="hard")
+        names, rows, codes = read_labelled(y_proba, y, classes)
+        confusion = Confusion.from_arrays(rows.values, codes, decision="hard")
         return cls.from_confusion(confusion, names, ax=ax)
 
     @classmethod
@@ -277,8 +254,8 @@ class ReliabilityDisplay(Display):
         y_proba, y, classes, ax
             As for `ConfusionDisplay.from_predictions`.
         """
-        values, codes, names = read_labelled(y_proba, y, classes)
-        return cls(Reliability.of(values, codes), names.size).plot(ax)
+        names, rows, codes = read_labelled(y_proba, y, classes)
+        return cls(Reliability.of(rows.values, codes), names.size).plot(ax)
 
     @property
     def interval(self) -> Vector:
@@ -423,7 +400,8 @@ class CostDisplay(Display):
         classes, ax
             As for `ConfusionDisplay.from_predictions`.
         """
-        rows, index, names = read_labelled(y_proba, y, classes)
+        names, read, index = read_labelled(y_proba, y, classes)
+        rows = read.values
         size = np.bincount(index, minlength=names.size)
         if not size.all():
             raise ValueError(
