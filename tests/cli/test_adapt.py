@@ -275,3 +275,11 @@ def test_every_command_warns_of_source_priors_that_validation_contradicts(
     wrong = ok(command, *named, "--source-priors", "ant=0.02,bee=0.02,cow=0.96").stderr
     assert wrong.count("from --source-priors, so validation was not drawn as the training set") == 1
     assert "not drawn as the training set" not in ok(command, *named).stderr
+
+
+@pytest.mark.usefixtures("verdict")
+def test_rows_that_stay_as_they_were_are_said_to(files, ok, tmp_path):
+    output = tmp_path / "copied.csv"
+    result = ok("adapt", files[0], files[0], "--output", output, "--method", "auto")
+    n = len(files[0].read_text().splitlines()) - 1
+    assert f"Wrote {output}: all {n} rows are as they were." in result.stderr

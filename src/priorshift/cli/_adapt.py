@@ -90,6 +90,8 @@ def adapt(
         if only_head and heads is not None:
             _show_head(*heads, n_rows, data.classes.tolist())
     summary = f"{n_changed:,} of {n_rows:,} decisions changed."
+    if plan.shift.action == "none" and n_rows:
+        summary = f"all {n_rows:,} rows are as they were."
     note(summary if file is None else f"Wrote {file}: {summary}")
     if only_head:
         note("Nothing is written yet: name a file with --output, or write --output - for stdout.")

@@ -110,5 +110,5 @@ def _write_rows(data: Data, found: Assessment, n: int, path: Path) -> None:
     write_text(path, csv_like(data.target, list(columns), rows_of))
     note(
         f"Wrote {rows.size} rows to label to {path}. Fill in the column label, and run the same "
-        f"command with --target-labels {path}."
+        f"command with --target-labels {path}. Its column row counts the target's rows from 1."
     )

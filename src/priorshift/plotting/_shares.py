@@ -1,7 +1,7 @@
 """Displays of class shares: before and after, by group, by method, over time, by sample size."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -51,7 +51,7 @@ from priorshift.plotting.style import (
     write_head,
     write_title,
 )
-from priorshift.text import NOTHING, movers, short_percent, shorten
+from priorshift.text import NOTHING, brief, movers, short_percent, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -376,8 +376,11 @@ class ComparisonDisplay(Display):
             Axes to plot on; by default those of a new pyplot figure.
         """
         estimates = getattr(estimates, "estimates", estimates)
-        if not estimates:
-            raise ValueError("estimates is empty; give at least one.")
+        if not isinstance(estimates, Mapping) or not estimates:
+            raise ValueError(
+                "estimates must map names to at least one estimate, such as "
+                f'{{"em": shift}}, or be what compare returns; got {brief(estimates)}.'
+            )
         classes, first = next(iter(estimates.values())).classes, next(iter(estimates))
         for name, estimate in estimates.items():
             if estimate.classes.tolist() != classes.tolist():
