@@ -210,7 +210,7 @@ def resample(
         return Resampled(np.tile(priors, (2, 1)), 0.0)
     soft = soft or Confusion.from_arrays(y_proba, y, decision="soft")
     size, seen = np.maximum(np.bincount(y, minlength=K), 1), soft.seen
-    weights = np.array([stratified_weights(y, K, rng) for _ in range(N_RESAMPLES)])
+    weights = stratified_weights(y, K, rng, N_RESAMPLES)
     noise = draw_mean_noise(y_proba_target, N_RESAMPLES, rng)
     C, M, moves = soft.conditional[:, seen], len(y_proba_target), np.zeros((N_RESAMPLES, K))
     if K <= MOST_SOLVED:

@@ -135,14 +135,15 @@ def assumption_of(
     n_resamples: int,
     rng: np.random.Generator,
     notes: tuple[str, ...] = (),
+    clean: tuple[Samples, int, int] | None = None,
 ) -> AssumptionTest:
-    """Run the test on clean samples of one precision."""
+    """Run the test on samples of one precision; `clean` is without repeats, if it is known."""
     part, most = samples, MOST_ENTRIES // (2 * samples.classes.size + 4)
     most = max(1000, min(MOST_ROWS, most))
     if max(samples.n_val, samples.n_target) > most:  # a random part of what is too large
         sizes = samples.n_val, samples.n_target
         part = samples.rows(*(np.sort(rng.permutation(size)[:most]) for size in sizes))
-    part, *repeated = without_repeats(part)
+    part, *repeated = clean if clean and part is samples else without_repeats(part)
     enough = part.n_target >= 2 and part.n_val >= 2 and int(part.class_counts.max()) >= 2
     found = _Comparison.of(part) if enough else None
     answer: tuple[float, float, int, float | None] | None = None
