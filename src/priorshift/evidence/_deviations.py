@@ -125,8 +125,11 @@ def group_rows(rows: Vector, size: int, rng: np.random.Generator) -> Vector:
     """Sum random groups of `size` rows; what is left over is the last group."""
     if size <= 1:
         return rows
+    ends = np.append(np.arange(0, len(rows), size), len(rows))
     order = rng.permutation(len(rows))
-    return np.asarray(np.add.reduceat(rows[order], np.arange(0, len(rows), size), axis=0))
+    return np.asarray(
+        csr_array((np.ones(len(rows)), order, ends), (ends.size - 1, len(rows))) @ rows
+    )
 
 
 def group_size(n_rows: int, n_classes: int) -> int:

@@ -155,8 +155,10 @@ class Precision:
         """Round rows as a file with these decimals would; a row that vanishes stays as it is."""
         rounded = y_proba.astype(np.float64).round(self.decimals)
         total = rounded.sum(axis=1, keepdims=True)
-        rounded = np.where(total > 0, rounded, y_proba)
-        return rounded / rounded.sum(axis=1, keepdims=True) if self.normalised else rounded
+        if not total.all():
+            rounded = np.where(total > 0, rounded, y_proba)
+            total = rounded.sum(axis=1, keepdims=True)
+        return rounded / total if self.normalised else rounded
 
 
 def precision_of(y_proba: Floats) -> Precision | None:
