@@ -44,7 +44,7 @@ ENTRIES = 2**22
 GROUPS, GROUPS_PER_CLASS = 1000, 10
 """Random groups that many rows are drawn by, at least."""
 
-LEAST_PART, PER_GROUPING, PER_DEAL = 20, 250, 50
+LEAST_PART, PER_GROUPING, PER_DEAL = 20, 250, 20
 """Groups to exchange: at least so many of the smaller side, as those that are not full stay; rows
 are grouped anew, and dealt anew, after so many draws."""
 
@@ -218,12 +218,10 @@ def draw_permutations(samples: Samples, n_draws: int, rng: np.random.Generator) 
         held = -(-(len(rows) - hand) // hand.size)
         for some in row_slices(part, PER_DEAL):
             taken = rng.random((some.stop - some.start, hand.size)) * held
-            at_row = taken.astype(np.intp) * hand.size + hand
+            at_row = rng.permutation(len(rows))[taken.astype(np.intp) * hand.size + hand]
             ends = np.arange(0, taken.size + 1, hand.size)
-            takes = csr_array(
-                (np.ones(taken.size), at_row.ravel(), ends), shape=(len(taken), len(rows))
-            )
-            total = stay + takes @ rng.permutation(rows)
+            shape = len(taken), len(rows)
+            total = stay + csr_array((np.ones(taken.size), at_row.ravel(), ends), shape) @ rows
             drawn[some] = total / n[at] - (sum(sums) - total) / n[1 - at]
         drawn[part] *= 2 * at - 1
     return drawn

@@ -164,7 +164,7 @@ class ParquetFile(ArrowTable):
             import pyarrow.parquet as pq
 
             # mapped and not buffered ahead, or memory would fill with what was read
-            with pq.ParquetFile(self.path, memory_map=True, pre_buffer=False) as file:
+            with pq.ParquetFile(self.path, buffer_size=2**20, pre_buffer=False) as file:
                 # a column of one value takes few bytes, however many rows there are
                 n_bytes = 8 * file.metadata.num_rows * file.metadata.num_columns
                 self.require_bounded(n_bytes, self.path.stat().st_size)
