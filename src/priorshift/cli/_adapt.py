@@ -61,6 +61,7 @@ TEXT = (".csv", ".tsv")
     "File for the adapted predictions, in the target's format [default: CSV to stdout; "
     "a terminal shows the first rows]."
 )
+@options.safe_option
 @click.option(
     "--decision-column",
     metavar="NAME",

@@ -30,10 +30,10 @@ OPTION_GROUPS = {
     "Files": "validation target labels target_labels key drop_missing any_size dask state",
     "Columns": "logits label_column class_columns positive_class renormalise "
     "predicted_column target_label_column history_column group_column time_column",
-    "Priors": "source_priors source_label_priors known_priors adapter priors",
+    "Priors": "source_priors source_label_priors known_priors adapter",
     "Method": "",
     "Output": "output rows_to_label save_adapter save_data adapted decision_column overwrite "
-    "safe_csv plot title fail_on_shift as_json debug help",
+    "safe_csv plot fail_on_shift as_json debug help",
 }
 """Under which heading help lists an option; others are about the method."""
 

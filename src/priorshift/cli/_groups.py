@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,7 @@ from priorshift.border import as_text, draw_judged_rows
 from priorshift.cli import _options as options
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, read_group_column
-from priorshift.cli._documents import (
-    check_suffix,
-    csv_like,
-    document,
-    hand_out,
-    tell_doubts,
-    verdict_of,
-)
+from priorshift.cli._documents import csv_like, hand_out
 from priorshift.cli._errors import command
 from priorshift.files import PredictionFile, atomic_file
 from priorshift.groups import (
@@ -152,8 +146,7 @@ def _as_dict(found: GroupEstimates, verdicts: Verdicts, group_column: str) -> di
     help="Also write the target with each row adapted to its group, in the target's format.",
 )
 @options.overwrite_option
-@options.output_option("Write a .json or .csv file instead of printing.")
-@options.json_option
+@options.answer_options
 def groups(
     group_column: str,
     method: str,
@@ -166,7 +159,6 @@ def groups(
     **named: Any,
 ) -> None:
     """Estimate the class priors of each group of target rows; small groups are pooled."""
-    check_suffix(output, as_json)
     request = options.Request(**named, not_classes=(group_column,))
     if adapted is not None:
         options.check_copy(request, adapted, "--adapt", overwrite=overwrite)
@@ -180,12 +172,9 @@ def groups(
     contents = _as_dict(found, verdicts, group_column)
     if adapted is not None and changed is not None:
         contents |= {"adapted": str(adapted), "n_rows": labels.size, "n_changed": changed}
-    text = {
-        ".json": document("groups", verdict_of(whole), **contents),
-        ".csv": _as_csv(found, verdicts, data.target),
-    }
-    hand_out(text, output, as_json, lambda: _show(found, whole, verdicts, group_column))
-    tell_doubts(whole)
+    table = _as_csv(found, verdicts, data.target)
+    show = partial(_show, found, whole, verdicts, group_column)
+    hand_out(contents, table, show, output, as_json, whole)
     if adapted is not None:
         note(f"Wrote {adapted}: {changed} of {labels.size} decisions changed.")
         if others := sum(one in ("leave", "unclear") for one in verdicts):
