@@ -11,21 +11,11 @@ from scipy.stats import binom
 
 from priorshift._typing import Indices, Labels, Mask
 from priorshift.border import as_text, encode_labels, some
+from priorshift.cli import _options as options
 from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, open_data
 from priorshift.cli._documents import csv_like, document, hand_out, priors_as_csv
 from priorshift.cli._errors import command
-from priorshift.cli._options import (
-    INPUT,
-    SHARE,
-    Request,
-    answer_options,
-    column_options,
-    defaulted,
-    json_option,
-    labels_options,
-    pooling_option,
-)
 from priorshift.cli._read import read_cells
 from priorshift.counts import Confusion
 from priorshift.estimators import CML
@@ -60,7 +50,7 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
     "prevalence --positives 120 --n 1000 --sensitivity 90/100 --specificity 190/200",
     ("prevalence by_age.csv --sensitivity 90/100 --specificity 190/200",),
 )
-@click.argument("file", type=INPUT, required=False)
+@click.argument("file", type=options.INPUT, required=False)
 @click.option(
     "--positives",
     metavar="COUNT|NAME",
@@ -86,9 +76,9 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
     metavar="RATE|CLEARED/HEALTHY",
     help="Share of true negatives that it clears.",
 )
-@pooling_option
-@defaulted("--confidence-level", SHARE, 0.95, "Of the interval.")
-@answer_options
+@options.pooling_option
+@options.defaulted("--confidence-level", options.SHARE, 0.95, "Of the interval.")
+@options.answer_options
 def prevalence(
     file: Path | None,
     positives: str | None,
@@ -261,20 +251,22 @@ def _caution(names: Labels, counts: Indices, sensitivity: float, specificity: fl
 @command("plan --width 0.04 --validation validation.csv")
 @click.option(
     "--width",
-    type=SHARE,
+    type=options.SHARE,
     required=True,
     help="Full width of the interval in the widest class: 0.04 is plus or minus 2 points.",
 )
-@defaulted("--confidence-level", SHARE, CONFIDENCE_LEVEL, "Confidence level of the interval.")
+@options.defaulted(
+    "--confidence-level", options.SHARE, CONFIDENCE_LEVEL, "Confidence level of the interval."
+)
 @click.option(
     "--validation",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Labelled predictions: their class balance is planned for, and how many fewer labels "
     "the method ppi needs.",
 )
-@labels_options
-@column_options
-@json_option
+@options.labels_options
+@options.column_options
+@options.json_option
 def plan(
     width: float,
     confidence_level: float,
@@ -285,7 +277,7 @@ def plan(
     """Say how many rows of the target to label, for class shares within a given width."""
     confusion = None
     if validation is not None:
-        with open_data(Request(target=validation, validation=validation, **named)) as data:
+        with open_data(options.Request(target=validation, validation=validation, **named)) as data:
             y_proba, y = data.validation("planning")
             index = encode_labels(y, data.classes)
             confusion = Confusion.from_arrays(y_proba.values, index, decision="hard")
