@@ -26,14 +26,7 @@ MOST_HELD = 2**30
 MERGED = 16
 """Results that one task adds up; up to this many chunks need no such task."""
 
-RESULT = "partition int, found binary, error string"
-"""What a pass returns: one row per partition."""
-
 NUMBERS = frozenset({"float", "double", "byte", "short", "integer", "long"})
-COUNTED_ROWS = 2**16
-
-PACKED, PACKED_BYTES = "width int, rows binary", 2**22
-"""What Spark keeps of the rows: matrices as bytes, of about this size."""
 
 
 @table_kind
@@ -282,9 +275,11 @@ class SparkTable(Table):
         # mapInArrow cannot resolve names with points
         self.frame = selected.toDF(*(f"c{at}" for at in range(len(chosen))))
         if cache:
-            self.frame = self.frame.mapInArrow(_Packing(self.dtype), PACKED).cache()
+            self.frame = self.frame.mapInArrow(
+                _Packing(self.dtype), "width int, rows binary"
+            ).cache()
         self._n_rows: Mapping[int, int] = {}
-        extents = self._run(_Pass(_extent, None, COUNTED_ROWS, self.dtype))
+        extents = self._run(_Pass(_extent, None, 2**16, self.dtype))
         self._n_rows = {partition: int(n_rows) for partition, (n_rows, _) in extents}
         widths = sorted({int(width) for _, (_, width) in extents})
         if len(widths) > 1:
@@ -323,7 +318,8 @@ class SparkTable(Table):
         self.frame.unpersist()
 
     def _run(self, task: "_Pass") -> list[tuple[int, Any]]:
-        rows = sorted(self.frame.mapInArrow(task, RESULT).collect(), key=lambda row: row.partition)
+        passed = self.frame.mapInArrow(task, "partition int, found binary, error string")
+        rows = sorted(passed.collect(), key=lambda row: row.partition)
         for row in rows:
             if row.error is not None:
                 raise ValueError(row.error)
@@ -393,7 +389,7 @@ class _Packing:
         try:
             for matrix in _matrices(batches, self.dtype):
                 n, width = matrix.shape
-                parts = row_blocks(n, width, 8 * PACKED_BYTES // self.dtype.itemsize)
+                parts = row_blocks(n, width, 2**25 // self.dtype.itemsize)  # of 4 MB each
                 yield packed(width, [np.ascontiguousarray(matrix[one]).tobytes() for one in parts])
         except ValueError as error:  # passes raise it
             yield packed(0, [str(error).encode()])

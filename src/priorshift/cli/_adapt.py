@@ -35,9 +35,6 @@ SHOWN_ROWS, SHOWN_CLASSES = 5, 8
 RESUMABLE_BYTES = 2**27
 """Size of a target from which on adapting it can go on after the run was killed."""
 
-TEXT = (".csv", ".tsv")
-"""Formats that can go to stdout."""
-
 
 @command("adapt validation.csv target.csv --output adapted.csv")
 @options.data_options(validation="EM, MAP, --known-priors and --adapter can do without.")
@@ -47,7 +44,7 @@ TEXT = (".csv", ".tsv")
 @options.known_priors_option
 @click.option(
     "--adapter",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=options.EXISTING,
     help="Apply this adapter, as estimate --save-adapter or Adapter.to_json writes it, instead of "
     "estimating: needs no validation.",
 )
@@ -131,7 +128,7 @@ def _check_usage(
             "class shares."
         )
     suffix = options.target_suffix(request.target)
-    if file is None and (as_json or suffix not in TEXT):
+    if file is None and (as_json or suffix not in (".csv", ".tsv")):
         why = "--json takes stdout" if as_json else f"{suffix} is not text"
         raise click.UsageError(f"name a file with --output: {why}.")
     if file is None:

@@ -33,7 +33,7 @@ from priorshift.words import TO_REPORT
 @options.target_labels_option
 @click.option(
     "--target-labels",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=options.EXISTING,
     help="Labels of some target rows: the file that --rows-to-label wrote, with the column label "
     "filled in.",
 )

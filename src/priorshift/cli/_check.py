@@ -30,15 +30,13 @@ from priorshift.files import PredictionFile
 SHOWN_ROWS, SHOWN_CLASSES = 3, 25
 """First rows that are shown, and classes of them."""
 
-EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
-
 
 Understood = dict[str, Any]
 """How a file is read, and what is wrong with it."""
 
 
 @command("check validation.csv target.csv")
-@click.argument("files", nargs=-1, required=True, type=EXISTING, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=options.EXISTING, metavar="FILE...")
 @options.labels_options
 @options.column_options
 @options.json_option

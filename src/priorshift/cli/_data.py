@@ -44,9 +44,6 @@ INTERVAL = (
 )
 """What an estimate says of its interval."""
 
-NPZ_KEYS = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")
-"""Arrays of an npz file that are no columns."""
-
 
 @dataclass(frozen=True)
 class Data:
@@ -621,7 +618,8 @@ def validation_labels(validation: PredictionFile, request: Request) -> tuple[Any
 
 def _key_columns(file: PredictionFile) -> border.Columns:
     """Return the columns of a file that may be keys or labels: no index, and no predictions."""
-    names = [name for name in file.header if not (file.is_index(name) or name in NPZ_KEYS)]
+    arrays = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")  # of an npz
+    names = [name for name in file.header if not (file.is_index(name) or name in arrays)]
 
     def cells(name: str) -> Any:
         return file.labels() if name == file.label_column else file.vector(name)
@@ -640,26 +638,24 @@ def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
 
 def _labels_by_row(path: Path, n_rows: int, classes: Labels) -> NDArray[np.object_]:
     """Read a file that --rows-to-label wrote and a person filled in: `row`, from 1, and `label`."""
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        mark = max(",;\t", key=stream.readline().count)  # as the target's, or a spreadsheet's own
-        stream.seek(0)
-        lines = list(csv.DictReader(stream, delimiter=mark))
-    if not lines or not {"row", "label"} <= lines[0].keys():
+    file = open_predictions(path)
+    rows, cells = file.vector("row"), file.vector("label")
+    if rows is None or cells is None:
         raise ValueError(
             f"{path} must have the columns 'row' and 'label', as assess --rows-to-label writes "
-            f"them; it has {border.some(list(lines[0]) if lines else [])}."
+            f"them; it has {border.some(file.header)}."
         )
-    labels = np.full(n_rows, None, dtype=object)
-    for at, line in enumerate(lines, 2):
-        cell, text = (line["label"] or "").strip(), (line["row"] or "").strip()
-        if cell and not (text.isdecimal() and 1 <= int(text) <= n_rows):
-            raise ValueError(
-                f"line {at} of {path} names row {text!r}; rows of the target are 1 to {n_rows:,}."
-            )
-        if cell:
-            labels[int(text) - 1] = cell
-    known = labels != None  # noqa: E711 - row by row
-    if not known.any():
+    filled = np.flatnonzero(~read.lacks(cells))
+    if not filled.size:
         raise ValueError(f"no row of {path} has a label yet; fill in the column 'label'.")
-    labels[known] = read.match_labels(labels[known].astype(str), classes, f"'label' in {path}")
+    found = read.match_labels(cells[filled].astype(str), classes, f"'label' in {path}")
+    labels = np.full(n_rows, None, dtype=object)
+    for at, label in zip(filled.tolist(), found.tolist(), strict=True):
+        row = str(rows[at])
+        if not (row.isdecimal() and 1 <= int(row) <= n_rows):
+            raise ValueError(
+                f"{file.place(at)} of {path} names row {row!r}; rows of the target are 1 to "
+                f"{n_rows:,}."
+            )
+        labels[int(row) - 1] = label
     return labels

@@ -23,14 +23,6 @@ from priorshift.words import say as say_fact
 SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
 
-STATUS_IN_WORDS = {
-    "certified": "Certified optimum",
-    "stationary": "Converged",
-    "direct": "Closed form",
-    "not_converged": "Not converged",
-}
-"""What a person reads of a solver's status; JSON and docs have the word itself."""
-
 SHOWN_CLASSES = 25
 """Classes a terminal shows; beyond that the ones that moved most."""
 
@@ -129,12 +121,18 @@ def show_priors(shift: PriorEstimate, n_rows: int | None, title: str = "") -> No
     if K > SHOWN_CLASSES:
         title += f": the {SHOWN_CLASSES} of {K} classes that moved most"
     show_table(title, *priors_table(shift, SHOWN_CLASSES))
+    status = {  # JSON has the word itself
+        "certified": "Certified optimum",
+        "stationary": "Converged",
+        "direct": "Closed form",
+        "not_converged": "Not converged",
+    }[shift.status]
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
     of, drawn = "", ""
     if n_rows is not None and shift.n_target < n_rows:
         of, drawn = f"of {n_rows:,} ", ", drawn at random"
     note(
-        f"{STATUS_IN_WORDS[shift.status]}{gap}; {shift.n_target:,} {of}target rows{drawn}; source "
+        f"{status}{gap}; {shift.n_target:,} {of}target rows{drawn}; source "
         f"priors: {shift.source_priors_from}."
     )
     if shift.interval is not None:

@@ -21,6 +21,7 @@ from priorshift.text import safe_csv
 DEFAULT_METHOD = "auto"
 
 INPUT = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -324,11 +325,6 @@ def method_option(
 def defaulted(name: str, kind: Any, default: Any, what: str) -> Decorator:
     """Add an option whose default the help shows."""
     return click.option(name, type=kind, default=default, show_default=True, help=what)
-
-
-def level_option(name: str, what: str) -> Decorator:
-    """Add the level of a test."""
-    return defaulted(name, SHARE, 0.05, what)
 
 
 def fail_option(when: str) -> Decorator:

@@ -9,7 +9,7 @@ import click
 import numpy as np
 from scipy.stats import binom
 
-from priorshift._typing import Indices, Labels, Mask
+from priorshift._typing import Indices, Labels
 from priorshift.border import as_text, encode_labels, some
 from priorshift.cli import _options as options
 from priorshift.cli._console import emit, note, say, show_table
@@ -112,7 +112,9 @@ def prevalence(
         "prevalence": float(shift.priors[1]),
         "prevalence_interval": [low, high],
         "apparent_prevalence": float(counts[:, 1].sum() / counts.sum()),
-        "interval_by": WILSON if known.exact else SCORE,
+        "interval_by": "Wilson's, mapped through exact error rates"
+        if known.exact
+        else "score interval, with the errors of the rates",
     }
     table = priors_as_csv(shift)
     rows: list[tuple[Any, ...]] = []
@@ -161,15 +163,6 @@ def prevalence(
     _caution(names, counts, sensitivity[0], specificity[0])
 
 
-WILSON = "Wilson's, mapped through exact error rates"
-SCORE = "score interval, with the errors of the rates"
-
-UNLIKELY = 0.05
-"""Chance below which results do not fit the error rates."""
-
-TOTALS = ("total", "totals", "all", "sum", "overall", "")
-"""How a row of sums is called, in small letters."""
-
 COLUMNS = ("group", "n", "positives", "prevalence", "low", "high", "weight")
 """Of a table of groups."""
 
@@ -199,8 +192,11 @@ def _results(
                 f"{where} has group {some(unique[times > 1].tolist())} more than once; add their "
                 "counts up, or name another --group-column."
             )
-        rows = _without_total(names, tested, found)
-        names, tested, found = names[rows], tested[rows], found[rows]
+        called = np.isin(np.char.lower(names), ("total", "totals", "all", "sum", "overall", ""))
+        sums = called & (2 * tested == tested.sum()) & (2 * found == found.sum())
+        for name in names[sums]:
+            note(f"Left out row {printable(str(name))!r}: its counts are the sum of the others.")
+        names, tested, found = names[~sums], tested[~sums], found[~sums]
     wrong = np.flatnonzero((found > tested) | (tested < 1))
     if wrong.size:
         at, refusal = int(wrong[0]), click.UsageError if file is None else ValueError
@@ -209,15 +205,6 @@ def _results(
             "results; n counts all results, the negative ones too, and is at least 1."
         )
     return column, names, np.column_stack([tested - found, found])
-
-
-def _without_total(names: Labels, tested: Indices, found: Indices) -> Mask:
-    """Tell which rows are groups: not one called total whose counts are those of the others."""
-    called = np.isin(np.char.lower(names), TOTALS)
-    sums = (2 * tested == tested.sum()) & (2 * found == found.sum())
-    for name in names[called & sums]:
-        note(f"Left out row {printable(str(name))!r}: its counts are the sum of the others.")
-    return ~(called & sums)
 
 
 def _counted(values: Any, where: str) -> Indices:
@@ -240,7 +227,7 @@ def _caution(names: Labels, counts: Indices, sensitivity: float, specificity: fl
         for at in np.flatnonzero(which):
             group = "" if names.size == 1 else f"{printable(str(names[at]))}: "
             doubt = "Do these error rates hold for these people?"
-            if chance[at] > UNLIKELY:
+            if chance[at] > 0.05:
                 doubt = "That may be chance."
             note(
                 f"{group}{percent(k[at] / n[at])} of the results are positive, {what}, so the "
@@ -260,7 +247,7 @@ def _caution(names: Labels, counts: Indices, sensitivity: float, specificity: fl
 )
 @click.option(
     "--validation",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=options.EXISTING,
     help="Labelled predictions: their class balance is planned for, and how many fewer labels "
     "the method ppi needs.",
 )

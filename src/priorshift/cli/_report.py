@@ -65,14 +65,10 @@ def report(method: str, output: Path, as_json: bool, **named: Any) -> None:
 
 def _estimate(data: Data, method: str) -> PriorEstimate:
     """Return the assessment's estimate; one of all rows, or as asked for, where it is another."""
-    found = data.assess(method)
+    shift, found = data.estimate(method), data.assess(method)
     if found is None:
-        return data.estimate(method)
-    # a method that decides by itself looks at the same rows
-    same = found.rows_looked_at == found.n_target or found.estimate.decision is not None
-    if same and not data.request.interval:
-        return found.estimate
-    shift = following(data.estimate(method), found.action)
+        return shift
+    shift = following(shift, found.action)
     return shift if shift.interval is not None else with_bounds(shift, found.estimate)
 
 

@@ -16,7 +16,7 @@ from priorshift.evidence import ShiftTest, detect_shift
 
 @command("test validation.csv target.csv")
 @options.data_options(validation="Required.")
-@options.level_option("--alpha", "Level of the tests.")
+@options.defaulted("--alpha", options.SHARE, 0.05, "Level of the tests.")
 @options.defaulted("--resamples", click.IntRange(min=1), 999, "Draws of the null distribution.")
 @options.defaulted("--seed", click.IntRange(min=0), 0, "Of the random draws.")
 @options.fail_option("there is a shift")
