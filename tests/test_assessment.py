@@ -573,3 +573,17 @@ def test_accuracy_says_little_of_a_rare_class(rng):
     noise = np.full(y.size, 0.3)
     never = compare(y_proba_val, y_val.astype(int), noise, y.astype(int), methods=["na", "em"])
     assert "Never answering “1” is right as often or more often: 98" in never.conclusion
+
+
+def test_a_gain_is_weighed_by_what_errors_cost_at_the_targets_shares(rng):
+    """A third of the whole cost is not too little, however dear an error on a rare class is."""
+    y_val, y = (rng.random(n) < share for n, share in ((20000, 0.04), (20000, 0.011)))
+    score_val, score = (rng.normal(size=one.size) + 1.5 * one for one in (y_val, y))
+    y_proba_val, y_proba = (
+        1 / (1 + np.exp(1.125 + np.log(24) - 1.5 * one)) for one in (score_val, score)
+    )
+    costs = [[0, 1], [20, 0]]
+    found = ps.assess(y_proba_val, y_val.astype(int), y_proba, costs=costs, random_state=0)
+    told = {one.name: one.numbers for one in found.facts}
+    assert told["if_prior_shift"]["high"] > 0.2 * found.score_before.value
+    assert found.verdict == "unclear"

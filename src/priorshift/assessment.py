@@ -1156,7 +1156,7 @@ def _rule(
         past=None if past is None else past.gains,
         assumed=assumed,
         obstacle=None if obstacle is None else obstacle.name,
-        worth=WORTH * goal.scale,
+        worth=WORTH * goal.cost_of_error(numbers.estimate.priors),
     )
 
 
