@@ -1325,11 +1325,16 @@ def _advice(data: Data, numbers: Numbers) -> Iterator[Fact]:
 
 
 def _headline_of_decisions(report: PriorEstimate, decided: Vector, drifted: bool) -> Headline:
-    """Say that decisions stay, and which shares to report in place of their counts."""
-    shares, K, vague = report.priors, decided.size, None
+    """Say that decisions stay, and which shares to report in place of their counts.
+
+    A verdict such as "unsure" that is no label of validation has no share.
+    """
+    shares, vague = report.priors, None
+    labels = np.flatnonzero(~np.isin(report.classes, report.unseen_classes))
     if (k := vaguest_share(report)) is not None and report.interval is not None:
         vague = (report.classes[k], *report.interval[k].tolist())
-    few = K <= MOST_NAMED
-    which = np.arange(K) if few else movers(shares - decided, MOST_NAMED - 1)
+    few = labels.size <= MOST_NAMED
+    moved = (shares - decided)[labels]
+    which = labels if few else labels[movers(moved, MOST_NAMED - 1)]
     named = [(report.classes[k], float(shares[k]), float(decided[k])) for k in which]
     return decisions_headline(named, all_named=few, vague=vague, drifted=drifted)

@@ -245,10 +245,12 @@ def decisions_headline(
             "rows.",
         )
     said = "these corrected shares: " if all_named else "the corrected shares, above all "
-    shares = [
-        f"{_short(name)} {short_percent(share)} (decided: {short_percent(decided)})"
-        for name, share, decided in named
-    ]
+    shares = [f"{_short(name)} {short_percent(share)}" for name, share, _ in named]
+    if any(decided for *_, decided in named):  # else verdicts have names of their own
+        shares = [
+            f"{one} (decided: {short_percent(decided)})"
+            for one, (*_, decided) in zip(shares, named, strict=True)
+        ]
     return Headline("Leave", f"your decisions stay as they are. Report {said}{listed(shares)}.")
 
 

@@ -246,6 +246,7 @@ def test_help_lists_options_in_groups(ok):
         assert found == [title for title in known if title in found]
         assert "Options:" not in titles
         assert "Output:" in titles
+        assert any("--help" in line for line in lines[lines.index("Output:") :])
 
 
 def test_groups_print_intervals(data, files, write, ok):
