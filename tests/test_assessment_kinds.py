@@ -151,7 +151,7 @@ def test_calibrating_alone_is_an_action_of_its_own():
     (P_val, y_val), (P, y) = by_class(rng, 3000, shares), by_class(rng, 3000, shares)
     found = ps.assess(P_val, y_val, P)
     assert (found.verdict, found.action) == ("adapt", "calibrate")
-    assert "calibrating alone pays" in found.sentence
+    assert "calibrating alone: that pays" in found.sentence
     assert accuracy(found.adapt(P), y) > accuracy(P, y) + 0.02
     np.testing.assert_allclose(found.adapt(P), found.calibrated_mean.adapt(P), atol=1e-6)
 

@@ -21,7 +21,7 @@ from scipy.special import chdtrc
 
 import priorshift.evidence as evidence  # the package itself is lazy
 from priorshift._typing import Indices, Labels, Vector
-from priorshift.adapt import Goal, GoalName
+from priorshift.adapt import Goal, GoalName, binary_cut
 from priorshift.border import (
     Predictions,
     check_count,
@@ -590,13 +590,16 @@ def _weigh(
         facts.append(fact("sampled", n=looked_at, n_target=data.n_target))
     if ruling.verdict == "unclear" and obstacle is None:
         facts += _advice(data, numbers)
+    acting = following(estimate, ruling.action, numbers.mean)
+    if data.decided_shares is None:
+        facts += threshold_facts(acting, goal.costs)
     return Assessment(
         verdict=ruling.verdict,
         action=ruling.action,
         headline=said,
         facts=tuple(facts),
         gain=gain,
-        estimate=following(estimate, ruling.action, numbers.mean),
+        estimate=acting,
         shift_test=test,
         assumption_test=None if test is None else test.assumption,
         diagnostics=numbers.diagnostics,
@@ -1259,7 +1262,8 @@ def _facts(
             promised = labels.expected_before
             yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)
     if mean is not None:
-        k = int(np.abs(estimate.priors - mean.priors).argmax())
+        apart = np.abs(estimate.priors - mean.priors)
+        k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
         assert report.interval is not None
         low, high = report.interval[k].tolist()
         known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
@@ -1272,6 +1276,15 @@ def _facts(
     decided = estimate.decision
     if decided is not None and decided["mismatch"] is not None:
         yield fact("mismatch", text=decided["mismatch"])
+
+
+def threshold_facts(shift: PriorEstimate, costs: Vector | None = None) -> list[Fact]:
+    """Tell from which score on two classes are decided for the second; nothing if it is 1/2."""
+    cut = binary_cut(costs) if shift.classes.size == 2 and shift.source_priors is not None else None
+    raw = None if cut is None else shift.threshold(costs)
+    if cut is None or (costs is None and raw is not None and abs(raw - cut) < 1e-6):
+        return []
+    return [fact("threshold", label=str(shift.classes[1]), cut=cut, raw=raw)]
 
 
 def _seen_before(data: Data, priors: Vector) -> Fact | None:
