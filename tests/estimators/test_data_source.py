@@ -108,7 +108,7 @@ def test_a_class_that_was_not_in_training_gets_no_share():
 def test_the_class_that_is_furthest_off_need_not_be_large():
     shares = np.array([0.45, 0.5, 0.05]), np.array([0.4, 0.2, 0.4])
     said = say_mismatch(*shares, 1000, np.array(["a", "b", "c"]))
-    assert "(class c: 5.0% predicted on average, 40.0% of the labels)" in said
+    assert "(class c: 5.00% predicted on average, 40.0% of the labels)" in said
 
 
 def test_a_mismatch_names_the_class_that_is_furthest_off():
