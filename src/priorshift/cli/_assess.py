@@ -9,13 +9,7 @@ from priorshift.assessment import Assessment
 from priorshift.cli import _options as options
 from priorshift.cli._console import busy, note, say
 from priorshift.cli._data import Data, open_data
-from priorshift.cli._documents import (
-    csv_like,
-    hand_out,
-    priors_as_csv,
-    show_priors,
-    threshold_in_words,
-)
+from priorshift.cli._documents import csv_like, hand_out, priors_as_csv, show_priors
 from priorshift.cli._errors import command
 from priorshift.files import write_text
 from priorshift.words import TO_REPORT
@@ -70,7 +64,7 @@ def assess(
 
     def show() -> None:
         say(found.sentence)
-        for reason in (*found.reasons, *threshold_in_words(shift, found.costs)):
+        for reason in found.reasons:
             say(f"- {reason}")
         show_priors(found.shares_to_report, found.n_target, TO_REPORT)
 
