@@ -19,7 +19,6 @@ COLUMNS = {
     "--source-priors": ("source_priors", "source_prior", *COUNTED),
     "--source-label-priors": ("source_label_priors", "source_priors", "source_prior", *COUNTED),
     "--known-priors": ("priors", "prior", "source_priors", "count", "counts"),
-    "--priors": COUNTED,
 }
 """Columns or keys that hold priors, the best first."""
 
