@@ -93,7 +93,7 @@ class DaskTable(Table):
         # a task of its own: it is sent once per worker, not once per chunk
         folding = dask.delayed(_Folding(fold, n_rows, self.dtype), pure=False, traverse=False)
         add_up = dask.delayed(_add_up, pure=False)
-        chunks = self.array.to_delayed().ravel()
+        chunks = self.array.to_delayed(optimize_graph=False).ravel()
         results = leaves = [folding(*each) for each in zip(self._starts, chunks, strict=False)]
         while len(results) > MERGED:
             cuts = range(0, len(results), MERGED)
