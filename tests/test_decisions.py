@@ -244,3 +244,16 @@ def test_labels_that_show_a_drift_are_heeded(validation, rng):
     assert "nothing says that they err otherwise" not in " ".join(found.reasons)
     assert found.shares_to_report.method == "ppi"
     assert not found.shares_to_report.simultaneous
+
+
+def test_a_verdict_that_no_label_names_has_no_share_by_labels_either(rng):
+    """Beside labels of the target, the headline is about true classes alone."""
+    y = rng.choice(["fail", "pass"], 3000, p=[0.3, 0.7])
+    said = np.where(rng.random(3000) < 0.2, "unsure", y)
+    labels = np.where(np.arange(3000) % 5 == 0, y, None)
+    val = rng.choice(["fail", "pass"], 300)
+    unsure = np.where(rng.random(300) < 0.02, "unsure", val)
+    found = ps.assess(y_pred_val=unsure, y_val=val, y_pred_target=said, y_target=labels)
+    assert found.shares_to_report.method == "ppi"
+    assert "“pass”" in found.sentence
+    assert "unsure" not in found.sentence

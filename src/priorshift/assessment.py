@@ -942,6 +942,8 @@ class Case:
             y_target=data.labels,
             sample_weight=None if alike else weights,
         )
+        unseen = np.setdiff1d(np.array(self.estimate.unseen_classes), data.classes[y]).tolist()
+        shares = replace(shares, unseen_classes=tuple(unseen))
         measured = Measured(
             n,
             mean(before, least, most),

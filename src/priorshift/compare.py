@@ -3,7 +3,6 @@
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -121,10 +120,16 @@ class Scores:
 
 
 def score_adapted(
-    estimate: PriorEstimate, rows: Rows, index: Indices, costs: Vector | None = None
+    estimate: PriorEstimate,
+    rows: Rows,
+    index: Indices,
+    costs: Vector | None = None,
+    *,
+    adapts: bool = True,
 ) -> Scores:
     """Adapt clean rows and score them against true column numbers, block by block."""
-    hits, loss, paid = map_reduce(_AdaptedBlock(estimate, index, costs), dense(rows))
+    kernel = _AdaptedBlock(estimate if adapts else None, index, costs)
+    hits, loss, paid = map_reduce(kernel, dense(rows))
     found = _scores(hits, loss, index, estimate.priors)
     return found if costs is None else replace(found, cost=paid / index.size)
 
@@ -133,13 +138,15 @@ def score_adapted(
 class _AdaptedBlock:
     """Adapt a block of rows, and count its hits, its loss and its cost."""
 
-    estimate: PriorEstimate
+    estimate: PriorEstimate | None
     index: Indices
     costs: Vector | None
 
     def __call__(self, block: Block, rows: slice) -> tuple[Vector, float, float]:
-        adapted = self.estimate.adapt(Predictions.from_checked(block))
-        return _judged(adapted, self.index[rows], self.costs)
+        values: Any = block
+        if self.estimate is not None:
+            values = self.estimate.adapt(Predictions.from_checked(block))
+        return _judged(values, self.index[rows], self.costs)
 
 
 def _judged(values: Floats, index: Indices, costs: Vector | None) -> tuple[Vector, float, float]:
@@ -503,11 +510,11 @@ def compare(
             seconds = time.perf_counter() - start
         notes = tuple(dict.fromkeys(str(warning.message) for warning in caught))
         if index.size and estimate is not None:
-            # warnings are already in the method's row; verdicts of no class cannot be adapted
-            with warnings.catch_warnings(), suppress(ValueError):
+            with warnings.catch_warnings():  # they are already in the method's row
                 warnings.simplefilter("ignore")
-                scores = score_adapted(estimate, rows, index, aim.costs)
-            if used and scores is not None:
+                adapts = target.decided is None  # decisions stay as they are
+                scores = score_adapted(estimate, rows, index, aim.costs, adapts=adapts)
+            if used:
                 scores = replace(scores, l1_error=None)  # no label judges what it was used for
         results.append(MethodResult(method.name, estimate, error, seconds, notes, scores=scores))
     return Comparison(tuple(_with_disagreement(results, settled)), settled, truth, aim.name)

@@ -144,7 +144,10 @@ def test_a_verdict_of_no_class_is_compared_and_planned_with(tmp_path):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
         paths += [f"--{name}", str(tmp_path / f"{name}.csv")]
     decided = ["--predicted-column", "verdict", "--target-label-column", "label"]
-    found = run("compare", *paths, *decided)
+    found = run("compare", *paths, *decided, "--json")
     assert found.exit_code == 0, found.output
+    scores = {one["method"]: one["scores"] for one in json.loads(found.stdout)["methods"]}
+    assert scores["cm-l"]["l1_error"] < 0.2
+    assert scores["cm-l"]["accuracy"] == scores["ppi"]["accuracy"] == pytest.approx(0.8, abs=0.1)
     planned = run("plan", *paths[:2], "--predicted-column", "verdict", "--width", "0.05")
     assert planned.exit_code == 0, planned.output

@@ -299,7 +299,29 @@ def test_an_acknowledgement_is_said(folder, ok, run, tmp_path):
         f"No alarm stands after 8 windows: the last one, raised at {raised}, was acknowledged.\n"
     )
     again = ok("monitor", *folder, *state, "--acknowledge")
-    assert "There is no alarm to acknowledge" in again.stderr
+    assert "There is no alarm to acknowledge." in again.stderr
+
+
+def test_what_cannot_be_acknowledged_is_not_forgotten(folder, ok, tmp_path):
+    """A job that always acknowledges must still raise an alarm one day."""
+    state, quiet = tmp_path / "state.json", tmp_path / "quiet"
+    quiet.mkdir()
+    for day in (1, 2):
+        (folder[-1] / f"2026-05-0{day}.csv").rename(quiet / f"{day}.csv")
+    named = ("monitor", *folder[:-1], quiet, "--state", state)
+    ok(*named)
+    before = state.read_bytes()
+    ok(*named, "--acknowledge")
+    assert state.read_bytes() == before
+
+
+def test_files_that_come_late_are_not_called_seen(folder, ok, stream, write, tmp_path):
+    state = ("--state", tmp_path / "state.json")
+    ok("monitor", *folder, *state)
+    write("days/2026-05-03b.csv", stream[1][0])
+    said = " ".join(ok("monitor", *folder, *state).stderr.split())
+    assert "Left out 8 windows up to 2026-05-08.csv, which --state has seen." in said
+    assert "'2026-05-03b.csv' came too late" in said
 
 
 def test_json_without_a_new_window_is_a_summary(folder, ok, schema, tmp_path):

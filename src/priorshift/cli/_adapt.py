@@ -114,10 +114,9 @@ def adapt(
     if sentence is not None:
         note(sentence)
     if shift.action == "calibrate":
-        note(
-            "The class shares behind the probabilities are still validation's; "
-            "--assume-prior-shift adapts to the target's."
-        )
+        settled = request.adapter is not None or request.assume_prior_shift
+        remedy = "" if settled else "; --assume-prior-shift adapts to the target's"
+        note(f"The class shares behind the probabilities are still validation's{remedy}.")
     for known in threshold_facts(shift, data.costs):
         note(say(known))
     if as_json:

@@ -13,7 +13,7 @@ import numpy as np
 
 from priorshift._typing import Labels
 from priorshift.assessment import Verdicts
-from priorshift.border import Predictions
+from priorshift.border import Predictions, some
 from priorshift.cli import _options as options
 from priorshift.cli._console import emit, note, say, stdout
 from priorshift.cli._console import tell as tell_line
@@ -145,13 +145,17 @@ def follow(
 ) -> Iterator[tuple[MonitorStep, Verdict | None]]:
     """Update with each window that is new, and judge it; a saved monitor knows how far it came."""
     times = followed.history.time
-    last, skipped = (times[-1] if times else None), 0
+    last, known = (times[-1] if times else None), set(map(str, times))
+    complete, skipped, late = len(times) == followed.n_batches_, 0, list[str]()
     for time, y_proba, y in windows:
         named = isinstance(time, str)  # names and numbers do not compare
         if last is not None and named == isinstance(last, str):
             seen = by_number(str(time)) <= by_number(str(last)) if named else time <= last
-            skipped += bool(seen)
             if seen:
+                if complete and str(time) not in known:
+                    late.append(str(time))
+                else:
+                    skipped += 1
                 continue
         step, verdict = followed.update(y_proba.values, time=time, adapt=False), None
         if verdicts is not None:
@@ -163,6 +167,11 @@ def follow(
         yield step, verdict
     if skipped:
         note(f"Left out {skipped} windows up to {last}, which --state has seen.")
+    if late:
+        note(
+            f"Warning: {some(late)} came too late, as --state has gone on to {last}, and are not "
+            "followed. Begin a new state to follow all in order."
+        )
 
 
 COLUMNS = (
@@ -277,14 +286,14 @@ def monitor(
         require_matplotlib()
     with held(state) as saved, told_warnings() as told, opened(request, folder, saved) as data:
         followed = begun(data, saved, method)
-        if acknowledge:
+        if acknowledge and followed.alarm_:
             note(
                 f"The alarm raised at {raised_at(followed)} is acknowledged: from now on, what "
                 "came since is normal."
-                if followed.alarm_
-                else "There is no alarm to acknowledge; the test starts again."
             )
             followed.acknowledge()
+        elif acknowledge:  # the evidence so far is kept, or no alarm could ever be raised
+            note("There is no alarm to acknowledge.")
         windows, verdicts = windows_of(data, folder, time_column, every), data.verdicts()
         verdict: Verdict | None = None
         n_new, done = 0, False
