@@ -201,3 +201,22 @@ def test_many_decisions_are_rows_that_are_made_block_by_block():
     few = rows.take(np.array([5, 7]))
     assert few.values.tolist() == [[1.0, 0.0, 0.0]] * 2
     assert few.decided.tolist() == [0, 0]
+
+
+def test_verdicts_with_names_of_their_own_have_no_share(rng):
+    """True classes are pass and fail; the judge says good, bad or unsure."""
+    says = {"pass": [0.75, 0.1, 0.15], "fail": [0.1, 0.7, 0.2]}
+
+    def judged(shares, n):
+        y = rng.choice(["pass", "fail"], n, p=shares)
+        return np.array([rng.choice(["good", "bad", "unsure"], p=says[one]) for one in y]), y
+
+    y_pred_val, y_val = judged([0.5, 0.5], 600)
+    data = {"y_pred_val": y_pred_val, "y_val": y_val, "y_pred_target": judged([0.7, 0.3], 2000)[0]}
+    found = ps.assess(**data)
+    assert "no sample of class 'bad', 'good', 'unsure'" in " ".join(found.warnings)
+    shares = dict(zip(found.estimate.classes.tolist(), found.estimate.priors, strict=True))
+    assert found.sentence == (
+        "Leave: your decisions stay as they are. Report these corrected shares: “fail” "
+        f"{short_percent(shares['fail'])} and “pass” {short_percent(shares['pass'])}."
+    )

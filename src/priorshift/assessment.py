@@ -21,7 +21,7 @@ from scipy.special import chdtrc
 
 import priorshift.evidence as evidence  # the package itself is lazy
 from priorshift._typing import Indices, Labels, Vector
-from priorshift.adapt import Goal, GoalName
+from priorshift.adapt import Goal, GoalName, binary_cut
 from priorshift.border import (
     Predictions,
     check_count,
@@ -566,13 +566,16 @@ def _weigh(
         facts.append(fact("sampled", n=looked_at, n_target=data.n_target))
     if ruling.verdict == "unclear" and case.obstacle is None:
         facts += case.advice()
+    acting = following(estimate, ruling.action, case.mean)
+    if data.decided_shares is None:
+        facts += threshold_facts(acting, goal.costs)
     return Assessment(
         verdict=ruling.verdict,
         action=ruling.action,
         headline=said,
         facts=tuple(facts),
         gain=gain,
-        estimate=following(estimate, ruling.action, case.mean),
+        estimate=acting,
         shift_test=test,
         assumption_test=case.assumption,
         diagnostics=case.diagnostics,
@@ -971,7 +974,7 @@ class Case:
             past=None if self.near is None else self.near.gains,
             assumed=self.assumed,
             obstacle=why,
-            worth=WORTH * self.goal.scale,
+            worth=WORTH * self.goal.cost_of_error(self.estimate.priors),
         )
         return self.ruling
 
@@ -1013,8 +1016,7 @@ class Case:
             return None
         if (seen := self._seen_before()) is not None:
             return seen
-        believed = assumed or (kind.explained or 0.0) >= WELL
-        if believed and (swapped := self._target_swapped()) is not None:
+        if assumed and (swapped := self._target_swapped()) is not None:
             return swapped
         unlike, surely = self.unexplained, kind.refuted or (found is not None and found.rejected)
         if not assumed or kind.explained is None or unlike < TOO_UNLIKE or not surely:
@@ -1024,7 +1026,7 @@ class Case:
     def _target_swapped(self) -> Fact | None:
         """Name an order of the target's columns that explains far more of it, if there is one.
 
-        Other changes can look like that, so it is a question, but enough not to adapt.
+        Other changes can look like that, so it is a question, but enough to take nobody's word.
         """
         data, unlike = self.data, self.unexplained
         if self.mean is None or self.mean.source_priors is None:
@@ -1131,7 +1133,8 @@ class Case:
                 promised = labels.expected_before
                 yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)
         if mean is not None:
-            k = int(np.abs(estimate.priors - mean.priors).argmax())
+            apart = np.abs(estimate.priors - mean.priors)
+            k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
             assert report.interval is not None
             low, high = report.interval[k].tolist()
             known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
@@ -1260,12 +1263,26 @@ def following(
     return found
 
 
+def threshold_facts(shift: PriorEstimate, costs: Vector | None = None) -> list[Fact]:
+    """Tell from which score on two classes are decided for the second; nothing if it is 1/2."""
+    cut = binary_cut(costs) if shift.classes.size == 2 and shift.source_priors is not None else None
+    raw = None if cut is None else shift.threshold(costs)
+    if cut is None or (costs is None and raw is not None and abs(raw - cut) < 1e-6):
+        return []
+    return [fact("threshold", label=str(shift.classes[1]), cut=cut, raw=raw)]
+
+
 def _headline_of_decisions(report: PriorEstimate, decided: Vector, drifted: bool) -> Headline:
-    """Say that decisions stay, and which shares to report in place of their counts."""
-    shares, K, vague = report.priors, decided.size, None
+    """Say that decisions stay, and which shares to report in place of their counts.
+
+    A verdict such as "unsure" that is no label of validation has no share.
+    """
+    shares, vague = report.priors, None
+    labels = np.flatnonzero(~np.isin(report.classes, report.unseen_classes))
     if (k := vaguest_share(report)) is not None and report.interval is not None:
         vague = (report.classes[k], *report.interval[k].tolist())
-    few = K <= MOST_NAMED
-    which = np.arange(K) if few else movers(shares - decided, MOST_NAMED - 1)
+    few = labels.size <= MOST_NAMED
+    moved = (shares - decided)[labels]
+    which = labels if few else labels[movers(moved, MOST_NAMED - 1)]
     named = [(report.classes[k], float(shares[k]), float(decided[k])) for k in which]
     return decisions_headline(named, all_named=few, vague=vague, drifted=drifted)

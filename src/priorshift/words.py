@@ -148,15 +148,15 @@ HEADLINES = {
     "helps": ("Adapt", "{changed}{word} {should} ({span})."),
     "assumed_adapt": ("Adapt", "{changed}{word} {should} ({span})."),
     "calibrate": (
-        "Adapt",
-        "calibrating alone pays, whichever way the target changed: {word} {should} ({span}).",
+        "Adapt by calibrating alone",
+        "that pays whichever way the target changed. {Word} {should} ({span}).",
     ),
     "assumed_calibrate": (
-        "Adapt",
-        "calibrating alone pays, whichever way the target changed: {word} {should} ({span}).",
+        "Adapt by calibrating alone",
+        "that gains more surely than adapting to the new shares. {Word} {should} ({span}).",
     ),
     "by_adapt": ("Adapt", "{by}, adapting {makes} ({span})."),
-    "by_calibrate": ("Adapt", "{by}, calibrating alone {makes} ({span})."),
+    "by_calibrate": ("Adapt by calibrating alone", "{by}, that {makes} ({span})."),
     "by_leave": (LEAVE, "{by}, there is nothing to gain ({word} {span})."),
     "by": ("Unclear", "{by}, adapting may still help or harm ({word} {span})."),
     "no_shift": (LEAVE, "there is no evidence that the class balance changed."),
@@ -250,10 +250,12 @@ def decisions_headline(
             "rows.",
         )
     said = "these corrected shares: " if all_named else "the corrected shares, above all "
-    shares = [
-        f"{_short(name)} {short_percent(share)} (decided: {short_percent(decided)})"
-        for name, share, decided in named
-    ]
+    shares = [f"{_short(name)} {short_percent(share)}" for name, share, _ in named]
+    if any(decided for *_, decided in named):  # else verdicts have names of their own
+        shares = [
+            f"{one} (decided: {short_percent(decided)})"
+            for one, (*_, decided) in zip(shares, named, strict=True)
+        ]
     return Headline("Leave", f"your decisions stay as they are. Report {said}{listed(shares)}.")
 
 

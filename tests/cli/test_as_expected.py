@@ -8,7 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import priorshift as ps
-from priorshift.cli import _documents, _errors, main
+from priorshift.assessment import threshold_facts
+from priorshift.cli import _errors, main
+from priorshift.words import say
 
 pytestmark = pytest.mark.usefixtures("no_verdict")
 
@@ -208,12 +210,12 @@ def test_a_class_with_a_colon_has_costs(tmp_path):
 def test_the_threshold_of_two_classes_is_told_before_and_after_adapting(costs, threshold):
     priors, source = np.array([0.9, 0.1]), np.array([0.5, 0.5])
     shift = ps.PriorEstimate("known", np.array(["no", "yes"]), priors, source, "given", "direct")
-    said = _documents.threshold_in_words(shift, None if costs is None else np.array(costs))
+    (said,) = threshold_facts(shift, None if costs is None else np.array(costs))
     odds = threshold / (1 - threshold) * 9  # the ratio of priors is 1.8 and 0.2
     raw = odds / (1 + odds)
-    assert said == [
+    assert say(said) == (
         f"Flag a case as yes above {threshold:.3g} (of your raw score: above {raw:.3g})."
-    ]
+    )
 
 
 def test_adapt_and_assess_tell_the_threshold(tmp_path, rng, ok):
@@ -228,6 +230,7 @@ def test_adapt_and_assess_tell_the_threshold(tmp_path, rng, ok):
         (tmp_path / name).write_text("\n".join([f"{column}0,1", *lines]))
     words = (tmp_path / "v.csv", tmp_path / "t.csv", "--costs", "1:0=20")
     assert "Flag a case as 1 above 0.0476" in ok("assess", *words).stdout
+    assert "Flag a case as 1 above 0.0476" in ok("assess", *words, "--json").stdout
     assert "Flag a case as 1 above 0.0476" in ok("adapt", *words, "--output", "-").stderr
 
 
@@ -246,6 +249,7 @@ def test_help_lists_options_in_groups(ok):
         assert found == [title for title in known if title in found]
         assert "Options:" not in titles
         assert "Output:" in titles
+        assert any("--help" in line for line in lines[lines.index("Output:") :])
 
 
 def test_groups_print_intervals(data, files, write, ok):

@@ -120,4 +120,4 @@ def test_a_row_of_sums_is_no_group_and_rates_may_be_percent(ok, run, tmp_path, a
     path.write_text("age,n,positives\nyoung,400,30\nAll,500,60\nold,300,70\n")  # a name like others
     assert len(ask("prevalence", path, *rates)["groups"]) == 3
     refused = run("prevalence", path, "--sensitivity", "850%", *rates[2:])
-    assert "is neither a share from 0 to 1" in " ".join(refused.stderr.split())
+    assert "is neither a share such as 0.85 or 85%" in " ".join(refused.stderr.split())

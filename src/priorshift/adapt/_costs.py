@@ -268,12 +268,16 @@ class Goal:
 
     @property
     def scale(self) -> float:
-        """Average cost of an error: 1 if all errors cost the same."""
+        """Average cost of an error, if classes are equally frequent."""
+        K = 1 if self.costs is None else self.costs.shape[0]
+        return self.cost_of_error(np.full(K, 1 / K))
+
+    def cost_of_error(self, priors: Vector) -> float:
+        """Return the average cost of an error at these priors: 1 if all errors cost the same."""
         if self.costs is None:
             return 1.0
-        K = self.costs.shape[0]
-        excess = self.costs - self.costs.diagonal()[:, None]
-        return float(np.abs(excess).sum() / max(K * (K - 1), 1)) or 1.0
+        excess = np.abs(self.costs - self.costs.diagonal()[:, None]).sum(axis=1)
+        return float(priors @ excess / max(priors.size - 1, 1)) or 1.0
 
     def decide(self, y_proba: Any) -> Indices:
         """Return the column chosen for each row."""

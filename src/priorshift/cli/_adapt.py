@@ -20,10 +20,11 @@ from scipy.special import softmax
 from priorshift._typing import Floats, Indices
 from priorshift._version import __version__
 from priorshift.adapt import cheapest
+from priorshift.assessment import threshold_facts
 from priorshift.cli import _options as options
 from priorshift.cli._console import busy, emit, note, on_terminal, progress, show_table
 from priorshift.cli._data import Data, as_advised, open_data
-from priorshift.cli._documents import document, tell_doubts, threshold_in_words
+from priorshift.cli._documents import document, tell_doubts
 from priorshift.cli._errors import command
 from priorshift.estimators import PriorEstimate
 from priorshift.files import (
@@ -34,6 +35,7 @@ from priorshift.files import (
     resumable_file,
 )
 from priorshift.text import is_safe_csv
+from priorshift.words import say
 
 SHOWN_ROWS, SHOWN_CLASSES = 5, 8
 """Rows, and classes of them, that a terminal shows."""
@@ -97,8 +99,13 @@ def adapt(
         note("Nothing is written yet: name a file with --output, or write --output - for stdout.")
     if plan.sentence is not None:
         note(plan.sentence)
-    for said in threshold_in_words(plan.shift, data.costs):
-        note(said)
+    if plan.shift.action == "calibrate":
+        note(
+            "The class shares behind the probabilities are still validation's; "
+            "--assume-prior-shift adapts to the target's."
+        )
+    for known in threshold_facts(plan.shift, data.costs):
+        note(say(known))
     if as_json:
         contents = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
         emit(document("adapt", plan.verdict, **plan.shift.to_dict(), **contents))

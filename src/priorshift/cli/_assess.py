@@ -17,7 +17,6 @@ from priorshift.cli._documents import (
     priors_as_csv,
     show_priors,
     tell_doubts,
-    threshold_in_words,
 )
 from priorshift.cli._errors import command
 from priorshift.files import write_text
@@ -88,7 +87,7 @@ def assess(
 
     def show() -> None:
         say(found.sentence)
-        for reason in (*found.reasons, *threshold_in_words(shift, found.costs)):
+        for reason in found.reasons:
             say(f"- {reason}")
         show_priors(found.shares_to_report, found.n_target, TO_REPORT)
 

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from priorshift._version import __version__
-from priorshift.adapt import binary_cut
 from priorshift.assessment import Assessment
 from priorshift.cli._console import emit, note, say, show_table
 from priorshift.compare import Comparison
@@ -17,8 +16,6 @@ from priorshift.estimators.result import columns_of, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.files import PredictionFile, is_device, write_text
 from priorshift.text import csv_table
-from priorshift.words import fact
-from priorshift.words import say as say_fact
 
 SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
@@ -111,15 +108,6 @@ def tell_doubts(assessment: Assessment | None) -> None:
     """Warn of what the assessment warns of, the same in every command and each thing once."""
     for message in () if assessment is None else assessment.warnings:
         warn_user(message, PriorShiftWarning)
-
-
-def threshold_in_words(shift: PriorEstimate, costs: Any = None) -> list[str]:
-    """Say from which score on two classes are decided for the second; nothing if it is 1/2."""
-    cut = binary_cut(costs) if shift.classes.size == 2 and shift.source_priors is not None else None
-    raw = None if cut is None else shift.threshold(costs)
-    if cut is None or (costs is None and raw is not None and abs(raw - cut) < 1e-6):
-        return []
-    return [say_fact(fact("threshold", label=shift.classes[1], cut=cut, raw=raw))]
 
 
 def show_priors(shift: PriorEstimate, n_rows: int | None, title: str = "") -> None:

@@ -77,7 +77,8 @@ class Command(click.Command):
         for parameter in self.get_params(ctx):
             line = parameter.get_help_record(ctx)
             if line is not None and isinstance(parameter, click.Option):
-                lines[titles.get(parameter.name or "", "Method")].append(line)
+                name = "help" if "--help" in parameter.opts else parameter.name  # versions differ
+                lines[titles.get(name or "", "Method")].append(line)
         for title, records in lines.items():
             if records:
                 with formatter.section(title):

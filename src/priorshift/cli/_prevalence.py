@@ -52,7 +52,9 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
             else:
                 rate = float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
         if not 0 <= rate <= 1:
-            said = f"{value!r} is neither a share from 0 to 1 nor two counts such as 130/157."
+            said = (
+                f"{value!r} is neither a share such as 0.85 or 85% nor two counts such as 130/157."
+            )
             self.fail(said, param, ctx)
         return rate, int(counts[2]) if counts else None
 

@@ -596,7 +596,7 @@ class Auto(PriorEstimator):
     def _ruling(self, shares: Shares, gain: Gain) -> Ruling:
         """Rule whether to adapt."""
         expected = GainToJudge(gain.mean, gain.standard_error)
-        moved, worth = self._moved(shares), WORTH * self._goal.scale
+        moved, worth = self._moved(shares), WORTH * self._goal.cost_of_error(shares.priors)
         return judge_gain(expected, shifted=moved, caution=self.caution, worth=worth)
 
     def _judge(self, shares: Shares, gain: Gain) -> Ruling:
