@@ -15,7 +15,6 @@ from priorshift.verdict import (
     Promise,
     judge,
     judge_gain,
-    labels_to_settle,
 )
 
 UP, DOWN, NONE = Gain(0.05, 0.01), Gain(-0.05, 0.01), Gain(0.0, 0.001)
@@ -145,12 +144,6 @@ def test_verdicts_scale_with_the_goal():
 
 def test_labels_need_be_no_surer_than_estimates():
     assert MEASURED <= CAUTION < SURE
-
-
-def test_fewer_labels_settle_a_larger_gain():
-    assert labels_to_settle(0.02, 0.1) > labels_to_settle(0.04, 0.1) > labels_to_settle(0.5, 0.1)
-    assert labels_to_settle(0.0, 0.1) == labels_to_settle(WORTH, 0.1)
-    assert labels_to_settle(0.9, 0.01) == 30
 
 
 def test_a_reading_is_the_mixture_of_two():

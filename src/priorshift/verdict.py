@@ -26,7 +26,7 @@ gain more.
 """
 
 from collections.abc import Mapping
-from math import ceil, sqrt
+from math import sqrt
 from typing import Literal, NamedTuple
 
 Verdict = Literal["adapt", "leave", "unclear"]
@@ -60,9 +60,6 @@ WORTH = 0.01
 
 SURE = 1.64
 """Standard errors from which on a gain is ruled out, at 95 % on one side."""
-
-FEWEST_LABELS = 30
-"""Labels below which nothing is settled: the expected gain may be wrong."""
 
 
 class Gain(NamedTuple):
@@ -270,24 +267,3 @@ def take_best(gains: Mapping[Action, Gain], errors: float, by: str, worth: float
     if all(gain.mean + SURE * gain.error < worth for gain in gains.values()):
         return Ruling("leave", "none", f"{by}_leave", gains["adapt"])
     return Ruling("unclear", "none", f"{by}_unsure", gains["adapt"])
-
-
-def labels_to_settle(gain: float, changed: float) -> int:
-    r"""Return how many labelled target rows would tell whether adapting helps.
-
-    A changed decision adds 1, 0 or -1 to what adapting gains, so with a share c of changed
-    decisions, n labels measure a gain g with variance c / n at most. The verdict is "adapt" if g
-    exceeds `CAUTION` standard errors; that happens 4 times out of 5 from
-
-    .. math:: n = (\text{caution} + 0.84)^2 \, c / g^2
-
-    on. Gains below one point of accuracy are not worth the labels: g counts as at least that.
-
-    Examples
-    --------
-    >>> labels_to_settle(0.04, 0.1)
-    236
-    """
-    four_in_five = 0.8416212335729143  # quantile of the normal distribution
-    needed = (CAUTION + four_in_five) ** 2 * changed / max(abs(gain), WORTH) ** 2
-    return max(FEWEST_LABELS, ceil(needed))

@@ -126,8 +126,8 @@ def test_backtest(files, tmp_path):
     assert told["command"] == "backtest"
     assert len(told["groups"]) == 5
     out = tmp_path / "past.csv"
-    run("backtest", validation, "--group-column", "month", "--unordered", "--output", out)
-    assert len(out.read_text().splitlines()) == 7
+    run("backtest", validation, "--group-column", "month", "--output", out)
+    assert len(out.read_text().splitlines()) == 6
     assert "--group-column" in run("backtest", validation, code=2).stderr
 
 

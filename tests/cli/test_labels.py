@@ -167,19 +167,14 @@ def test_plan_is_labels_needed(data, files, ask, ok):
         expected,
         expected.with_predictions,
     )
-    shares = "ant=0.8,bee=0.1,cow=0.1"
-    answer = ask("plan", "--width", 0.04, "--validation", files[0], "--priors", shares)
-    expected = ps.labels_needed(width=0.04, priors=[0.8, 0.1, 0.1], confusion=confusion)
-    assert answer["with_predictions"] == expected.with_predictions
-    shown = ok("plan", "--width", 0.04, "--priors", "a=0.9,b=0.1", "--confidence-level", 0.9)
-    needed = ps.labels_needed(width=0.04, priors=[0.9, 0.1], confidence_level=0.9)
+    shown = ok("plan", "--width", 0.04, "--confidence-level", 0.9)
+    needed = ps.labels_needed(width=0.04, confidence_level=0.9)
     assert f"{needed:,} target rows" in shown.stdout
     assert "ppi" in ok("plan", "--width", 0.1, "--validation", files[0]).stdout
 
 
 def test_plan_says_what_is_wrong(files, refuse):
     assert "--width" in refuse(2, "plan")
-    assert "spam=0.2,ham=0.8" in refuse(2, "plan", "--width", 0.1, "--priors", "0.2")
     assert "no labels" in refuse(1, "plan", "--width", 0.1, "--validation", files[1])
 
 

@@ -208,8 +208,7 @@ def test_a_standing_alarm_fails_if_asked_for_and_can_be_acknowledged(folder, run
 
 def test_report_and_plot_are_written(folder, ok, tmp_path):
     page, plot = tmp_path / "report.html", tmp_path / "plot.svg"
-    result = ok("monitor", *folder, "--output", page, "--plot", plot, "--title", "Animals")
-    assert "<h1>Animals</h1>" in page.read_text(encoding="utf-8")
+    result = ok("monitor", *folder, "--output", page, "--plot", plot)
     assert "priorshift monitor --validation" in page.read_text(encoding="utf-8")
     assert b"<svg" in plot.read_bytes()
     assert "Wrote" in result.stderr
@@ -244,8 +243,8 @@ def test_tables_need_a_way_to_be_cut(table, refuse, tmp_path):
 def test_options_must_agree_with_the_state(folder, ok, refuse, tmp_path):
     state = ("--state", tmp_path / "state.json")
     ok("monitor", *folder, *state)
-    found = refuse(2, "monitor", *folder, *state, "--alarm-level", "0.5")
-    assert "--alarm-level is 0.5 but --state was begun with 0.05" in found
+    found = refuse(2, "monitor", *folder, *state, "--method", "bbse")
+    assert "--method is bbse but --state was begun with scm-l" in found
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX locks")

@@ -371,7 +371,7 @@ def test_a_cluster_gives_the_numbers_of_numpy(client, wide, tmp_path):
         found = ps.EM().fit(source_priors=source).estimate(target)
     assert_certified(found, ps.EM().fit(source_priors=source).estimate(y_proba))
     assert sum(heard) % 55_001 == 0
-    assert len(heard) > 6 * found.n_iter
+    assert len(heard) >= found.n_iter
 
 
 def test_a_cluster_adds_up_many_chunks_and_needs_not_keep_them(client, data):

@@ -9,7 +9,7 @@ import pytest
 import priorshift as ps
 from priorshift.counts import DecisionCounts
 from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.bounds import interval_by_counts
+from priorshift.estimators.bounds import Bounds
 from priorshift.intervals import IntervalRequest, PriorInterval
 
 K = 5
@@ -256,7 +256,7 @@ def test_counts_of_hard_decisions_have_the_interval_of_their_rows(data, name, me
     counts = DecisionCounts.from_arrays(data[2], decision="hard")
     found = estimator.estimate_counts(counts)
     request = IntervalRequest.of(0.9, 0, method, 60, False, "population")
-    bounds = interval_by_counts(estimator, counts, found, request)
+    bounds = Bounds(estimator, found, request).by_counts(counts)
     rows = estimate(name, data, method, 0.9)
     np.testing.assert_allclose(bounds.interval, rows.interval)
     np.testing.assert_allclose(bounds.standard_error, rows.standard_error)
@@ -296,7 +296,7 @@ def test_soft_counts_have_no_interval(data):
     counts = DecisionCounts.from_arrays(data[2], decision="soft")
     request = IntervalRequest.of(0.9, 0, "auto", 60, False, "population")
     with pytest.raises(ValueError, match=r"summed probabilities .* use estimate\(y_proba"):
-        interval_by_counts(scm, counts, scm.estimate_counts(counts), request)
+        Bounds(scm, scm.estimate_counts(counts), request).by_counts(counts)
 
 
 def test_credible_intervals_do_not_take_the_method_s_hyper_prior(data):

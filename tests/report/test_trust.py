@@ -18,7 +18,6 @@ from priorshift.cli import main
 from priorshift.estimators import traits_of
 from priorshift.report import render_report
 from priorshift.text import number, numbers, percent, percents, short_percent
-from priorshift.verdict import CAUTION, labels_to_settle
 from priorshift.words import fact
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
@@ -180,18 +179,6 @@ def test_unclear_says_what_would_make_it_clear(pets, read):
     assert "found.rows_to_label(y_proba_target, n=40)" in page.texts["next"]
     assert "--rows-to-label todo.csv" in page.texts["next"]
     assert "would change" in page.texts["changed"]
-
-
-def test_labels_needed_tell_a_gain_four_times_out_of_five():
-    """Simulate decisions that change by 1, 0 or -1, and count how often the gain is seen."""
-    rng = np.random.default_rng(0)
-    gain, changed = 0.04, 0.16
-    n = labels_to_settle(gain, changed)
-    chances = [(changed + gain) / 2, (changed - gain) / 2, 1 - changed]
-    up, down, _ = rng.multinomial(n, chances, size=20_000).T
-    mean = (up - down) / n
-    error = np.sqrt(((up + down) / n - mean**2) / n)
-    assert np.mean(mean > CAUTION * error) == pytest.approx(0.8, abs=0.02)
 
 
 def test_strength_is_told(pets):

@@ -42,13 +42,8 @@ PERCENT = 100.0
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Sums of weights that can be squared without overflow or underflow."""
 
-MOST_COUNT = 2**63 - 1
-
 MOST_DRAWS = 10**6
 """Random draws of an interval or a test: more of them take hours and tell no more."""
-
-ONE_HOT_NUMBERS = 2**24
-"""Rows times classes up to which decisions are spread out in memory where rows are needed."""
 
 SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
@@ -361,7 +356,7 @@ def as_float(number: Any) -> float:
         return np.inf if number > 0 else -np.inf
 
 
-def check_count(value: int, name: str, least: int = 1, most: int = MOST_COUNT) -> int:
+def check_count(value: int, name: str, least: int = 1, most: int = 2**63 - 1) -> int:
     """Check a whole number of at least `least`, and at most `most`."""
     if not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}; got {brief(value)}.")
@@ -485,7 +480,7 @@ class Predictions:
         n = decided.size
         ones = np.ones(n, np.float32), decided, np.arange(n + 1)
         rows = SparseTable(SparseBlock(csr_array(ones, shape=(n, n_classes))))
-        few = n * n_classes <= ONE_HOT_NUMBERS
+        few = n * n_classes <= 2**24
         values = rows.whole.toarray() if few else DenseBlocks(rows)
         return cls(values, passed="proba", decided=decided)
 

@@ -33,21 +33,12 @@ from priorshift.text import brief, some
 NO_PRIOR = 1e-30
 """A prior up to this counts as 0: dividing by it would be meaningless."""
 
-LEAST_BESIDE_REST = 1e-10
-"""Smallest source prior for rows that spread a rest: listed scores are stored as differences."""
-
 FAR_HIGHER, SURE = 0.2, 4.0
 """Another order of columns is worth a warning if it raises accuracy and mean recall by the first,
 and accuracy by so many standard errors too."""
 
 FEW_ROWS, FEW_PER_CLASS = 500, 5
 """Rows that show, in most cases, that no other order of columns can be far better."""
-
-ORDER_ROWS, MOST_ORDERED = 20_000, 1000
-"""Rows that are used to find another order, and classes up to which that is quick."""
-
-NEGLIGIBLE_MASS = 1e-6
-"""A predicted probability up to this does not contradict a source prior of 0."""
 
 
 def read_labelled(
@@ -430,7 +421,7 @@ def check_source_mass(
     if not absent.size:
         return
     largest = np.max(map_reduce(partial(_largest_mass, absent, from_logits), outputs), axis=0)
-    if largest.max() > NEGLIGIBLE_MASS:
+    if largest.max() > 1e-6:  # less does not contradict a source prior of 0
         at = int(np.argmax(largest))
         k = absent[at]
         where = f"class {brief(classes[k].item())} (position {k}), yet y_proba gives it up to"
@@ -462,7 +453,7 @@ def _require_room_for_rest(source_priors: Vector, trend: Floats | None, classes:
             where=present & (trend > 0),
         )
         room = np.minimum(source_priors, even / even.max(where=np.isfinite(even), initial=NO_PRIOR))
-    tiny = np.flatnonzero(present & (room < LEAST_BESIDE_REST))
+    tiny = np.flatnonzero(present & (room < 1e-10))  # listed scores are stored as differences
     if tiny.size:
         raise ValueError(
             f"source_priors is {source_priors[tiny[0]]:.3g} for class "
@@ -534,14 +525,15 @@ def order_in_words(values: Any, y: Indices | None, classes: Labels) -> str | Non
     rows and judged on the rest, so that chance finds none. Both accuracy and mean recall must
     rise: where a model prefers one class, accuracy alone may rise.
     """
-    if y is None or not isinstance(values, np.ndarray) or classes.size > MOST_ORDERED or y.size < 2:
+    # it is quick up to a thousand classes
+    if y is None or not isinstance(values, np.ndarray) or classes.size > 1000 or y.size < 2:
         return None
     truth, decided = _decisions(values, y, max(FEW_ROWS, FEW_PER_CLASS * classes.size))
     # no order gains more than giving each class the column that is decided for most often
     least = np.count_nonzero(decided == truth) + FAR_HIGHER * truth.size
     if least > truth.size or _confusion(truth, decided, classes.size).max(axis=1).sum() < least:
         return None
-    truth, decided = _decisions(values, y, ORDER_ROWS)
+    truth, decided = _decisions(values, y, 20_000)
     order = _better_order(truth, decided, classes.size)
     if order is None:
         return None

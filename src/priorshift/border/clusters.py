@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from importlib import import_module
-from itertools import zip_longest
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -27,14 +26,7 @@ MOST_HELD = 2**30
 MERGED = 16
 """Results that one task adds up; up to this many chunks need no such task."""
 
-RESULT = "partition int, found binary, error string"
-"""What a pass returns: one row per partition."""
-
 NUMBERS = frozenset({"float", "double", "byte", "short", "integer", "long"})
-COUNTED_ROWS = 2**16
-
-PACKED, PACKED_BYTES = "width int, rows binary", 2**22
-"""What Spark keeps of the rows: matrices as bytes, of about this size."""
 
 
 @table_kind
@@ -94,11 +86,29 @@ class DaskTable(Table):
             yield rows, np.asarray(block.compute(), dtype=self.dtype)
 
     def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:  # noqa: ARG002
-        """Fold the blocks of each chunk where it is; return the results, in order."""
-        folding = _Folding(fold, n_rows, self.dtype)
-        if self._client is None:
-            return _map_here(self.array, folding, self._starts, done)
-        return _map_on_cluster(self._client, self.array, self._held, folding, self._starts, done)
+        """Fold the blocks of each chunk where it is; many results are added up there, in order."""
+        import dask
+        from dask.callbacks import Callback
+
+        # a task of its own: it is sent once per worker, not once per chunk
+        folding = dask.delayed(_Folding(fold, n_rows, self.dtype), pure=False, traverse=False)
+        add_up = dask.delayed(_add_up, pure=False)
+        chunks = self.array.to_delayed(optimize_graph=False).ravel()
+        results = leaves = [folding(*each) for each in zip(self._starts, chunks, strict=False)]
+        while len(results) > MERGED:
+            cuts = range(0, len(results), MERGED)
+            results = [add_up(*results[at : at + MERGED]) for at in cuts]
+        left = dict(zip((leaf.key for leaf in leaves), np.diff(self._starts).tolist(), strict=True))
+
+        def finished(key: Any, *_: Any) -> None:
+            if key in left:
+                done(left.pop(key))
+
+        with Callback(posttask=finished):
+            found = list(dask.compute(*results))
+        if left:  # a cluster tells nobody before
+            done(sum(left.values()))
+        return found
 
     def __reduce__(self) -> Any:
         """Refuse: no worker should receive the table whose chunks it holds."""
@@ -218,64 +228,6 @@ class _Folding:
             yield rows, np.asarray(block, dtype=self.dtype)
 
 
-def _map_on_cluster(
-    client: Any, array: Any, held: bool, folding: _Folding, starts: list[int], done: Done
-) -> list[Any]:
-    """Fold on a cluster's workers; many results are added up there, in order.
-
-    If the array is not `held`, chunks are made for this pass and dropped once they are folded.
-    """
-    from distributed import as_completed, futures_of
-
-    array = array if held else array.persist()
-    by_key = {future.key: future for future in futures_of(array)}
-    chunks = [by_key[row[0]] for row in array.__dask_keys__()]
-    # the folding is a task of its own: it is sent once per worker, not once per chunk, and can be
-    # made again if that worker is lost
-    shared = client.submit(_itself, folding, pure=False)
-    leaves = client.map(_call, starts[:-1], chunks, folding=shared, pure=False)
-    del array, by_key, chunks  # so that chunks go once they are folded
-    n_rows = dict(zip((leaf.key for leaf in leaves), np.diff(starts).tolist(), strict=True))
-    results = leaves
-    while len(results) > MERGED:
-        groups = [results[at : at + MERGED] for at in range(0, len(results), MERGED)]
-        results = client.map(_add_up, *zip_longest(*groups), pure=False)
-    for leaf in as_completed(leaves):
-        if leaf.status == "error":
-            leaf.result()  # raises what a kernel raised
-        done(n_rows[leaf.key])
-    return list(client.gather(results))
-
-
-def _map_here(array: Any, folding: _Folding, starts: list[int], done: Done) -> list[Any]:
-    """Fold with Dask's scheduler in this process."""
-    from dask.base import get_scheduler
-    from dask.callbacks import Callback
-
-    graph, n_rows = dict(array.__dask_graph__()), {}
-    for at, ((chunk,), start, stop) in enumerate(
-        zip(array.__dask_keys__(), starts[:-1], starts[1:], strict=True)
-    ):
-        leaf = ("priorshift-fold", at)
-        graph[leaf], n_rows[leaf] = (folding, start, chunk), stop - start
-
-    def finished(key: Any, *_: Any) -> None:
-        if key in n_rows:
-            done(n_rows[key])
-
-    get = get_scheduler(collections=[array]) or array.__dask_scheduler__
-    with Callback(posttask=finished):
-        return list(get(graph, list(n_rows)))
-
-
-def _call(start: int, chunk: Floats, *, folding: _Folding) -> Any:
-    return folding(start, chunk)
-
-
-def _itself(folding: _Folding) -> _Folding:
-    return folding
-
-
 def _add_up(*results: Any) -> Any:
     """Add up results without touching them: a worker may need them again after a failure."""
     found = [result for result in results if result is not None]
@@ -323,9 +275,11 @@ class SparkTable(Table):
         # mapInArrow cannot resolve names with points
         self.frame = selected.toDF(*(f"c{at}" for at in range(len(chosen))))
         if cache:
-            self.frame = self.frame.mapInArrow(_Packing(self.dtype), PACKED).cache()
+            self.frame = self.frame.mapInArrow(
+                _Packing(self.dtype), "width int, rows binary"
+            ).cache()
         self._n_rows: Mapping[int, int] = {}
-        extents = self._run(_Pass(_extent, None, COUNTED_ROWS, self.dtype))
+        extents = self._run(_Pass(_extent, None, 2**16, self.dtype))
         self._n_rows = {partition: int(n_rows) for partition, (n_rows, _) in extents}
         widths = sorted({int(width) for _, (_, width) in extents})
         if len(widths) > 1:
@@ -364,7 +318,8 @@ class SparkTable(Table):
         self.frame.unpersist()
 
     def _run(self, task: "_Pass") -> list[tuple[int, Any]]:
-        rows = sorted(self.frame.mapInArrow(task, RESULT).collect(), key=lambda row: row.partition)
+        passed = self.frame.mapInArrow(task, "partition int, found binary, error string")
+        rows = sorted(passed.collect(), key=lambda row: row.partition)
         for row in rows:
             if row.error is not None:
                 raise ValueError(row.error)
@@ -434,7 +389,7 @@ class _Packing:
         try:
             for matrix in _matrices(batches, self.dtype):
                 n, width = matrix.shape
-                parts = row_blocks(n, width, 8 * PACKED_BYTES // self.dtype.itemsize)
+                parts = row_blocks(n, width, 2**25 // self.dtype.itemsize)  # of 4 MB each
                 yield packed(width, [np.ascontiguousarray(matrix[one]).tobytes() for one in parts])
         except ValueError as error:  # passes raise it
             yield packed(0, [str(error).encode()])

@@ -22,12 +22,6 @@ POSITIVE_NAMES = ("yes", "true", "positive", "pos", "1", "case", "ill", "sick")
 NEGATIVE_NAMES = ("no", "false", "negative", "neg", "0", "-1", "control", "well", "healthy")
 """Names that say which of two classes is the positive one."""
 
-LARGEST_WHOLE = 2.0**53
-"""The largest number up to which float64 holds every whole number."""
-
-NEARLY = 0.75
-"""How much of two names must be the same (difflib's ratio) for one to be a misspelling."""
-
 
 def class_columns(
     columns: Sequence[Any], classes: Labels | None = None, labels: Labels | None = None
@@ -142,7 +136,7 @@ def misspelt(columns: Sequence[str], classes: Collection[str]) -> str:
     expected = [prefix + name + suffix for name in classes]
     others = [column for column in columns if column not in expected]
     for column in expected:
-        close = [] if column in columns else get_close_matches(column, others, 1, NEARLY)
+        close = [] if column in columns else get_close_matches(column, others, 1, 0.75)
         if close:
             return f"There is no column {brief(column)}. Did you mean {brief(close[0])}?"
     return ""
@@ -209,7 +203,7 @@ def as_text(labels: np.ndarray[Any, Any]) -> Labels:
 
 def are_whole(numbers: np.ndarray[Any, np.dtype[np.floating[Any]]]) -> bool:
     """Tell whether all floats are whole numbers, small enough to differ from their neighbours."""
-    return bool(np.all(numbers == np.round(numbers)) and np.all(np.abs(numbers) <= LARGEST_WHOLE))
+    return bool(np.all(numbers == np.round(numbers)) and np.all(np.abs(numbers) <= 2.0**53))
 
 
 # Tables: which of their columns are which class, where several belong together

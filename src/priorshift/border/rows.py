@@ -36,9 +36,6 @@ Fold = Callable[[Blocks], Any]
 Done = Callable[[int], None]
 """Called in this process with how many more rows are done."""
 
-READ_ROWS = 2**14
-"""Rows that are copied at once when a part of a table is read into an array."""
-
 SAMPLE_NUMBERS, SAMPLE_SEED, FEWEST_ROWS, PER_ROW = 10_000_000, 0, 1000, 10
 """Numbers of a sample, where its random numbers start, its fewest rows, and numbers that work on a
 row takes beside those of its classes."""
@@ -103,7 +100,7 @@ class Table(ABC):
     def read(self, part: slice) -> Floats:
         """Read some consecutive rows into an array."""
         values = np.empty((part.stop - part.start, self.shape[1]), self.dtype)
-        for rows, block in self.blocks(part, READ_ROWS):
+        for rows, block in self.blocks(part, 2**14):
             values[rows.start - part.start : rows.stop - part.start] = block
         return values
 
@@ -112,10 +109,6 @@ class Table(ABC):
         names = None if self.names is None else tuple(self.names[at] for at in order)
         shape = (self.shape[0], len(order))
         return MappedTable(self, partial(_columns, list(order)), shape, self.dtype, names)
-
-    def map(self, function: Callable[[Floats], Floats]) -> Table:
-        """Return a table of the same shape; a function is applied to its blocks."""
-        return MappedTable(self, function, self.shape, self.dtype, self.names)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         """Refuse: a table exists because its rows do not fit in memory."""

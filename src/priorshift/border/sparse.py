@@ -27,9 +27,6 @@ DENSE_CLASSES = 2000
 SCORES_IN_BLOCK = 2**18
 """Scores of one block: larger blocks leave the cache, smaller ones need more calls."""
 
-SCORES_SUMMED = 2**23
-"""Scores that are summed by label at once, to keep their float64 copy small."""
-
 
 @dataclass(frozen=True, eq=False)
 class SparseBlock:
@@ -389,7 +386,8 @@ class SparseTable(Table):
     def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> Any:
         """Sum the rows of each label, some rows at a time: labels by classes, an array if few."""
         total = None
-        for rows in row_slices(self.shape[0], self._rows_of(SCORES_SUMMED)):
+        # so many scores that their float64 copy is small
+        for rows in row_slices(self.shape[0], self._rows_of(2**23)):
             of_rows = None if weight is None else weight[rows]
             found = self.whole[rows].sum_by(label[rows], n_labels, of_rows)
             total = found if total is None else total + found

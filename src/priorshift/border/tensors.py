@@ -10,15 +10,12 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from priorshift._typing import Floats, Vector
+from priorshift._typing import Vector
 from priorshift.border.rows import Blocks, Table
 from priorshift.border.threads import LockFree, row_slices
 
 BLOCK_NUMBERS = 2**20
 """Numbers to work on at once, so that little memory is needed besides the tensor."""
-
-LIBRARIES = ("torch", "cupy", "jax", "jaxlib")
-"""Libraries whose arrays may lack the mark of the standard."""
 
 
 def is_tensor(values: Any) -> bool:
@@ -34,7 +31,8 @@ def is_tensor(values: Any) -> bool:
         return False
     if not hasattr(values, "ndim") or not hasattr(values, "dtype"):
         return False
-    return hasattr(kind, "__array_namespace__") or kind.__module__.partition(".")[0] in LIBRARIES
+    library = kind.__module__.partition(".")[0]  # some of theirs lack the mark of the standard
+    return hasattr(kind, "__array_namespace__") or library in ("torch", "cupy", "jax", "jaxlib")
 
 
 def to_numpy(tensor: Any) -> Any:
@@ -147,10 +145,7 @@ class TensorTable(Table):
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Copy blocks to this process, for everything that is not written for tensors."""
         for rows in row_slices(part, n_rows):
-            yield rows, self._host(self.array[rows, :])
-
-    def _host(self, array: Any) -> Floats:
-        return np.asarray(to_numpy(array), self.dtype)
+            yield rows, np.asarray(to_numpy(self.array[rows, :]), self.dtype)
 
 
 def on_device(rows: Any) -> TypeGuard[TensorTable]:

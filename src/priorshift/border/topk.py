@@ -15,9 +15,6 @@ from priorshift.text import brief
 Rest = Literal["spread", "drop"]
 """What happens to the probability that a row does not list."""
 
-CHECKED_AT_ONCE = 2**20
-"""Ids that are checked at once; the check sorts a copy of them."""
-
 
 class TopK(SparseTable):
     r"""Predictions given as the ids and scores of the k best classes of each row.
@@ -109,7 +106,7 @@ def _check_ids(ids: Indices, n_classes: int) -> None:
         raise ValueError(
             f"n_classes must be a whole number: all classes, listed or not; got {brief(n_classes)}."
         )
-    for rows in row_slices(ids.shape[0], CHECKED_AT_ONCE // ids.shape[1]):
+    for rows in row_slices(ids.shape[0], 2**20 // ids.shape[1]):  # the check sorts a copy
         part = ids[rows]
         outside = (part < 0) | (part >= n_classes)
         if outside.any():

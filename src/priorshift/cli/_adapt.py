@@ -4,14 +4,14 @@ import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
@@ -24,16 +24,10 @@ from priorshift.assessment import threshold_facts
 from priorshift.cli import _options as options
 from priorshift.cli._console import busy, emit, note, on_terminal, progress, show_table
 from priorshift.cli._data import Data, as_advised, open_data
-from priorshift.cli._documents import document, tell_doubts
+from priorshift.cli._documents import document, tell_doubts, verdict_of
 from priorshift.cli._errors import command
 from priorshift.estimators import PriorEstimate
-from priorshift.files import (
-    Partial,
-    atomic_file,
-    is_device,
-    remove_partial,
-    resumable_file,
-)
+from priorshift.files import Partial, atomic_file, is_device, remove_partial, resumable_file
 from priorshift.text import is_safe_csv
 from priorshift.words import say
 
@@ -42,9 +36,6 @@ SHOWN_ROWS, SHOWN_CLASSES = 5, 8
 
 RESUMABLE_BYTES = 2**27
 """Size of a target from which on adapting it can go on after the run was killed."""
-
-TEXT = (".csv", ".tsv")
-"""Formats that can go to stdout."""
 
 
 @command("adapt validation.csv target.csv --output adapted.csv")
@@ -55,7 +46,7 @@ TEXT = (".csv", ".tsv")
 @options.known_priors_option
 @click.option(
     "--adapter",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=options.EXISTING,
     help="Apply this adapter, as estimate --save-adapter or Adapter.to_json writes it, instead of "
     "estimating: needs no validation.",
 )
@@ -63,6 +54,7 @@ TEXT = (".csv", ".tsv")
     "File for the adapted predictions, in the target's format [default: CSV to stdout; "
     "a terminal shows the first rows]."
 )
+@options.safe_option
 @click.option(
     "--decision-column",
     metavar="NAME",
@@ -87,36 +79,45 @@ def adapt(
     only_head = output is None and on_terminal()
     with open_data(request) as data:
         with _destination(data, method, decision_column, file, hidden=only_head) as partial:
-            plan = _make_plan(data, method, partial)
-            n_rows, n_changed, heads = _rewrite(data, plan, partial, decision_column)
+            if partial.kept is None:
+                with busy("Estimating"):
+                    shift, found = data.estimate(method), data.assess(method)
+                tell_doubts(found)
+                shift, verdict = as_advised(shift, found), verdict_of(found)
+                sentence = None if found is None else found.sentence
+            else:
+                note(f"Going on after row {partial.rows:,}, where an earlier run ended.")
+                verdict, sentence = partial.kept["verdict"], partial.kept["sentence"]
+                shift = PriorEstimate.from_dict(partial.kept["shift"])
+            keep = {"shift": shift.to_dict(), "verdict": verdict, "sentence": sentence}
+            from_logits = data.target.kind == "logits"
+            n_rows, n_changed, heads = write_copy(
+                data,
+                partial,
+                lambda block, _: shift.adapt(block, from_logits=from_logits),
+                keep,
+                decision_column,
+            )
         if only_head and heads is not None:
             _show_head(*heads, n_rows, data.classes.tolist())
     summary = f"{n_changed:,} of {n_rows:,} decisions changed."
-    if plan.shift.action == "none" and n_rows:
+    if shift.action == "none" and n_rows:
         summary = f"all {n_rows:,} rows are as they were."
     note(summary if file is None else f"Wrote {file}: {summary}")
     if only_head:
         note("Nothing is written yet: name a file with --output, or write --output - for stdout.")
-    if plan.sentence is not None:
-        note(plan.sentence)
-    if plan.shift.action == "calibrate":
+    if sentence is not None:
+        note(sentence)
+    if shift.action == "calibrate":
         note(
             "The class shares behind the probabilities are still validation's; "
             "--assume-prior-shift adapts to the target's."
         )
-    for known in threshold_facts(plan.shift, data.costs):
+    for known in threshold_facts(shift, data.costs):
         note(say(known))
     if as_json:
         contents = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
-        emit(document("adapt", plan.verdict, **plan.shift.to_dict(), **contents))
-
-
-class Plan(NamedTuple):
-    """What to adapt to, and the verdict on it, if there is a validation set to judge by."""
-
-    shift: PriorEstimate
-    verdict: str | None = None
-    sentence: str | None = None
+        emit(document("adapt", verdict, **shift.to_dict(), **contents))
 
 
 def _check_usage(
@@ -134,7 +135,7 @@ def _check_usage(
             "class shares."
         )
     suffix = options.target_suffix(request.target)
-    if file is None and (as_json or suffix not in TEXT):
+    if file is None and (as_json or suffix not in (".csv", ".tsv")):
         why = "--json takes stdout" if as_json else f"{suffix} is not text"
         raise click.UsageError(f"name a file with --output: {why}.")
     if file is None:
@@ -181,35 +182,26 @@ def fingerprint(request: options.Request, method: str, decision_column: str | No
     return hashlib.sha256(json.dumps([decided, named, files]).encode()).hexdigest()
 
 
-def _make_plan(data: Data, method: str, partial: Partial) -> Plan:
-    """Estimate and assess, or continue with what the earlier run found."""
-    if partial.kept is not None:
-        note(f"Going on after row {partial.rows:,}, where an earlier run ended.")
-        kept = partial.kept["plan"]
-        return Plan(**{**kept, "shift": PriorEstimate.from_dict(kept["shift"])})
-    with busy("Estimating"):
-        shift, found = data.estimate(method), data.assess(method)
-    if found is None:
-        return Plan(shift)
-    tell_doubts(found)
-    return Plan(as_advised(shift, found), found.verdict, found.sentence)
-
-
-def _rewrite(
-    data: Data, plan: Plan, partial: Partial, decision_column: str | None
+def write_copy(
+    data: Data,
+    partial: Partial,
+    adapt: Callable[[Floats, int], Floats],
+    keep: dict[str, Any],
+    decision_column: str | None = None,
 ) -> tuple[int, int, tuple[Floats, Floats] | None]:
-    """Adapt the target block by block; count its rows, and the decisions that changed.
+    """Write the target with new predictions, block by block; count its rows, and what changed.
 
-    The first rows are returned too, as they were and as they are.
+    `adapt` gets a block and its first row; `keep` are plain values for a run that goes on after
+    this one. The first rows are returned too, as they were and as they are.
     """
-    shift, from_logits, costs = plan.shift, data.target.kind == "logits", data.costs
+    from_logits, costs = data.target.kind == "logits", data.costs
     n_rows, n_changed = partial.rows, 0 if partial.kept is None else partial.kept["n_changed"]
     heads: tuple[Floats, Floats] | None = None
     decided: Indices = np.zeros(0, dtype=np.intp)
 
     def adapt_block(block: Floats) -> Floats:
         nonlocal n_rows, n_changed, heads, decided
-        adapted = shift.adapt(block, from_logits=from_logits)
+        adapted = adapt(block, n_rows)
         if heads is None:
             heads = block[:SHOWN_ROWS].copy(), adapted[:SHOWN_ROWS].copy()
         n_rows += block.shape[0]
@@ -221,14 +213,13 @@ def _rewrite(
     added = None
     if decision_column is not None:
         added = decision_column, lambda: data.classes[decided].tolist()
-    kept = {**plan._asdict(), "shift": shift.to_dict()}  # for a run that goes on after this one
     with progress("Adapting", data.n_target) as bar:
         data.target.rewrite(
             partial,
             data.columns,
             adapt_block,
             lambda rows: bar.advance(bar.task_ids[0], rows),
-            lambda: {"plan": kept, "n_changed": n_changed},
+            lambda: {**keep, "n_changed": n_changed},
             added,
         )
     return n_rows, n_changed, heads

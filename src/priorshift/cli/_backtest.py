@@ -9,7 +9,7 @@ from priorshift.adapt import Goal
 from priorshift.cli import _options as options
 from priorshift.cli._console import busy, say, show_table
 from priorshift.cli._data import open_data, read_group_column
-from priorshift.cli._documents import check_suffix, document, hand_out
+from priorshift.cli._documents import hand_out
 from priorshift.cli._errors import command
 from priorshift.evidence import backtest as test_the_past
 from priorshift.text import csv_table
@@ -27,28 +27,19 @@ from priorshift.text import csv_table
     help="Column of the month, site or other group of each row. Numbers and dates are taken in "
     "order: each group is predicted from earlier ones only.",
 )
-@click.option(
-    "--ordered/--unordered",
-    "ordered",
-    default=None,
-    help="Whether groups have an order [default: numbers and dates have].",
-)
 @options.column_options
 @options.goal_options
 @options.method_option(lambda method: method.needs_probabilities)
-@options.output_option("Write a .json or .csv file instead of printing.")
-@options.json_option
+@options.answer_options
 def backtest(
     history: Path,
     group_column: str,
-    ordered: bool | None,
     method: str,
     output: Path | None,
     as_json: bool,
     **named: Any,
 ) -> None:
     """Say what adapting would have gained on labelled groups of the past."""
-    check_suffix(output, as_json)
     request = options.Request(history, validation=history, not_classes=(group_column,), **named)
     with open_data(request) as data, busy("Going through the past"):
         found = test_the_past(
@@ -56,15 +47,11 @@ def backtest(
             read_group_column(data.files[0], group_column, "--group-column"),
             classes=data.classes,
             method=method,
-            **data.aim,
-            ordered=ordered,
             random_state=0,
+            **data.aim,
         )
     columns = found.columns()
-    text = {
-        ".json": document("backtest", **found.to_dict()),
-        ".csv": csv_table(list(columns), zip(*columns.values(), strict=True)),
-    }
+    table = csv_table(list(columns), zip(*columns.values(), strict=True))
 
     def show() -> None:
         say(found.sentence)
@@ -82,4 +69,4 @@ def backtest(
         ]
         show_table("What would have been gained, and points by which shares were off", header, rows)
 
-    hand_out(text, output, as_json, show)
+    hand_out(found.to_dict(), table, show, output, as_json)

@@ -13,6 +13,7 @@ import numpy as np
 from priorshift._typing import Labels
 from priorshift.border import common_classes, read_decisions, read_labels, some
 from priorshift.cli import _options as options
+from priorshift.cli import _read as read
 from priorshift.cli._console import emit, show_table, tell
 from priorshift.cli._data import (
     by_class,
@@ -24,25 +25,10 @@ from priorshift.cli._data import (
 from priorshift.cli._documents import document
 from priorshift.cli._errors import command
 from priorshift.cli._main import BAD_DATA
-from priorshift.cli._read import (
-    Columns,
-    label_hint,
-    lacks,
-    lacks_numbers,
-    match_labels,
-    names_of,
-    read_decided,
-    read_rows,
-    require_labels,
-    say_no_labels,
-    text_labels,
-)
 from priorshift.files import PredictionFile
 
 SHOWN_ROWS, SHOWN_CLASSES = 3, 25
 """First rows that are shown, and classes of them."""
-
-EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 Understood = dict[str, Any]
@@ -50,7 +36,7 @@ Understood = dict[str, Any]
 
 
 @command("check validation.csv target.csv")
-@click.argument("files", nargs=-1, required=True, type=EXISTING, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=options.EXISTING, metavar="FILE...")
 @options.labels_options
 @options.column_options
 @options.json_option
@@ -93,11 +79,11 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
         if at == 0 and request.labels is not None:
             raw, column, where = validation_labels(file, request)
             origin[0] = column, where
-        empty = raw is None or lacks(raw).any()
+        empty = raw is None or read.lacks(raw).any()
         labels.append(raw if raw is None or empty else read_labels(raw, None, file.where))
     validation = next((at for at, raw in enumerate(labels) if raw is not None), None)
     known = None if validation is None else labels[validation]
-    known = None if known is None else known[~lacks(known)]
+    known = None if known is None else known[~read.lacks(known)]
     if request.predicted_column is not None:  # those of validation name the classes
         at = validation or 0
         first = _understand_file(opened[at], labels[at], origin[at], request, is_target=False)
@@ -111,15 +97,15 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
     # where labels are not found, a column of them may stand among the classes, or hide them
     hidden = None
     if known is None:
-        hidden = next((at for at, file in enumerate(opened) if label_hint(file)), None)
+        hidden = next((at for at, file in enumerate(opened) if read.label_hint(file)), None)
     labelled = hidden if validation is None else validation
     try:
-        files, columns = by_class(opened, names_of(known), request)
+        files, columns = by_class(opened, read.names_of(known), request)
         columns = columns or common_classes(files)
     except ValueError:
         if hidden is None:
             raise
-        raise ValueError(say_no_labels(opened[hidden])) from None
+        raise ValueError(read.say_no_labels(opened[hidden])) from None
     found = [
         _understand_file(file, raw, told, request, known, columns, files, is_target=at != labelled)
         for at, (file, raw, told) in enumerate(zip(files, labels, origin, strict=True))
@@ -129,7 +115,7 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
     for one in found:
         unknown = f"its classes are not known without the labels of {opened[hidden].where}."
         one["problem"] = one["problem"] and unknown
-    found[hidden]["problem"] = say_no_labels(opened[hidden])
+    found[hidden]["problem"] = read.say_no_labels(opened[hidden])
     return found
 
 
@@ -152,7 +138,7 @@ def _understand_file(
     origin: tuple[str | None, str],
     request: options.Request,
     known: Labels | None = None,
-    columns: Columns = None,
+    columns: read.Columns = None,
     files: Sequence[PredictionFile] = (),
     *,
     is_target: bool = True,
@@ -168,29 +154,29 @@ def _understand_file(
     text, decided = np.array([]), np.array([])
     try:
         if column is not None:
-            decided, of = read_decided(file, column)
+            decided, of = read.read_decided(file, column)
             if classes is None:
-                text = decided if raw is None else text_labels(raw, decided.size, where)
+                text = decided if raw is None else read.text_labels(raw, decided.size, where)
                 classes = read_decisions(decided, text)[0]
-            decided = match_labels(decided, classes, of)
+            decided = read.match_labels(decided, classes, of)
             n_rows = decided.size
         else:
             if request.drop_missing:
-                missing = lacks_numbers(file, columns)
+                missing = read.lacks_numbers(file, columns)
                 file = without_missing(file, missing, None if is_target else raw)
                 if raw is not None and file.kept is not None:
                     raw = raw[file.kept]
             classes = name_classes(columns, file, known)
-            n_rows = read_rows(file, columns, files).shape[0]
+            n_rows = read.read_rows(file, columns, files).shape[0]
     except ValueError as error:
         problem, text = str(error), np.array([])
         if classes is None:
             classes = np.array((columns or file.names or ()) if column is None else ())
     if raw is not None and problem is None:
         try:
-            require_labels(raw, file, where)
-            text = text_labels(raw, n_rows or raw.size, where)
-            text = match_labels(text, classes, where, () if columns is None else files)
+            read.require_labels(raw, file, where)
+            text = read.text_labels(raw, n_rows or raw.size, where)
+            text = read.match_labels(text, classes, where, () if columns is None else files)
         except ValueError as error:
             if is_target:
                 text = np.array([])
@@ -200,7 +186,7 @@ def _understand_file(
     stored = [column] if column is not None else file.stored_names(columns) or classes.tolist()
     if raw is None:
         text = np.array([])
-        hint = "" if is_target else label_hint(file, column)
+        hint = "" if is_target else read.label_hint(file, column)
         remarks.append(f"No labels: there is no {file.label_column!r}.{hint}")
     of_classes = dict(zip(classes.tolist()[-len(stored) :], stored, strict=False))
     shown = problem is None and column is None

@@ -9,15 +9,7 @@ import click
 from priorshift.cli import _options as options
 from priorshift.cli._console import busy, note, progress
 from priorshift.cli._data import Data, open_data
-from priorshift.cli._documents import (
-    check_suffix,
-    csv_like,
-    document,
-    hand_out,
-    show_comparison,
-    show_verdict,
-    verdict_of,
-)
+from priorshift.cli._documents import csv_like, hand_out, show_comparison, show_verdict
 from priorshift.cli._errors import command
 from priorshift.compare import Comparison
 from priorshift.compare import compare as compare_methods
@@ -36,26 +28,21 @@ from priorshift.estimators import decision_methods
     multiple=True,
     help="Only these methods (may be repeated) [default: all].",
 )
-@options.output_option("Write a .json or .csv file instead of printing.")
-@options.json_option
+@options.answer_options
 def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **named: Any) -> None:
     """Run every method on the same data, and score them where the target has labels."""
-    check_suffix(output, as_json)
     with open_data(options.Request(**named)) as data:
         comparison = compare_on(data, methods or None)
         with busy("Assessing"):
             found = data.assess(options.DEFAULT_METHOD)
     columns = comparison.columns()
-    text = {
-        ".json": document("compare", verdict_of(found), **comparison.to_dict()),
-        ".csv": csv_like(data.target, list(columns), zip(*columns.values(), strict=True)),
-    }
+    table = csv_like(data.target, list(columns), zip(*columns.values(), strict=True))
 
     def show() -> None:
         show_comparison(comparison, "Methods compared")
         show_verdict(found)
 
-    hand_out(text, output, as_json, show)
+    hand_out(comparison.to_dict(), table, show, output, as_json, found)
     told: dict[str, list[str]] = {}
     for result in comparison.results:
         for message in result.warnings:

@@ -31,10 +31,6 @@ from priorshift.text import printable
 PIPE_WIDTH = 120
 """Width of a table that goes to a pipe or a file."""
 
-UNLIMITED = 10_000
-MAX_WHOLE = 30
-"""Longest cell of a table that is shown in one line, however narrow the terminal."""
-
 
 def on_terminal() -> bool:
     """Tell whether a person sees stdout, rather than a pipe or a file."""
@@ -94,10 +90,9 @@ def show_table(
     header = [printable(name) for name in header]
     rows = [[printable(cell) for cell in row] for row in rows]
     console.print(Text(printable(title), style="italic"), soft_wrap=not console.is_terminal)
-    # a heading and its cells stay whole, unless they are long
+    # a heading and its cells stay whole, however narrow the terminal, unless they are long
     widths = [
-        min(max(map(len, (name, *(row[at] for row in rows)))), MAX_WHOLE)
-        for at, name in enumerate(header)
+        min(max(map(len, (name, *(row[at] for row in rows)))), 30) for at, name in enumerate(header)
     ]
     for columns in _cut_columns(widths, console.width):
         table = Table(
@@ -112,7 +107,7 @@ def show_table(
             )
         for row in rows:
             table.add_row(*(row[at] for at in columns))
-        unlimited = console.options.update(width=UNLIMITED)
+        unlimited = console.options.update(width=10_000)
         if console.measure(table, options=unlimited).maximum > console.width:
             table.padding = 0
         width = max(console.width, console.measure(table, options=unlimited).minimum)

@@ -3,7 +3,7 @@
 import csv
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,46 +15,15 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from priorshift import border
 from priorshift._typing import Labels, Mask, Vector
 from priorshift.adapt import Adapter
 from priorshift.assessment import Assessment, Verdicts, assess, following
-from priorshift.border import (
-    SUM_TOLERANCE,
-    Predictions,
-    are_whole,
-    as_decisions,
-    as_text,
-    common_classes,
-    explain_classes,
-    find_class_columns,
-    misspelt,
-    read_decisions,
-    read_joined,
-    read_labels,
-    rounding,
-    sample_sentence,
-    settle_classes,
-    some,
-)
-from priorshift.border import Columns as TableColumns
+from priorshift.cli import _read as read
 from priorshift.cli._console import note
 from priorshift.cli._dask import connect
 from priorshift.cli._options import Request, was_typed
 from priorshift.cli._priors import names_in_costs, names_in_pairs, read_costs, read_priors
-from priorshift.cli._read import (
-    Columns,
-    lacks,
-    lacks_label,
-    lacks_numbers,
-    match_labels,
-    names_of,
-    read_cells,
-    read_decided,
-    read_rows,
-    require_labels,
-    say_no_labels,
-    text_labels,
-)
 from priorshift.estimators import (
     NoAdaptation,
     PriorEstimate,
@@ -74,9 +43,6 @@ INTERVAL = (
     *("interval_method", "estimand", "simultaneous"),
 )
 """What an estimate says of its interval."""
-
-NPZ_KEYS = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")
-"""Arrays of an npz file that are no columns."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +71,8 @@ class Data:
     request: Request
     classes: Labels
     files: tuple[PredictionFile, ...]
-    columns: Columns
-    y_proba_val: Predictions | None = None
+    columns: read.Columns
+    y_proba_val: border.Predictions | None = None
     y_val: Labels | None = None
     source_priors: Vector | None = None
     source_label_priors: Vector | None = None
@@ -130,7 +96,7 @@ class Data:
             "classes": self.classes,
         }
 
-    def validation(self, what: str) -> tuple[Predictions, Labels]:
+    def validation(self, what: str) -> tuple[border.Predictions, Labels]:
         """Return predictions and labels of validation, which something needs."""
         if self.y_proba_val is None or self.y_val is None:
             raise click.UsageError(f"{what} needs --validation.")
@@ -150,18 +116,20 @@ class Data:
         return None if text is None else read_costs(text, self.classes)
 
     @cached_property
-    def rows(self) -> Predictions:
+    def rows(self) -> border.Predictions:
         """The target's probabilities or decisions, checked once; a table if the file is large."""
         if self.request.predicted_column is not None:
-            decided, where = read_decided(self.target, self.request.predicted_column)
-            return as_decisions(match_labels(decided, self.classes, where), self.classes)
-        return read_rows(self.target, self.columns, self.files, self.client)
+            decided, where = read.read_decided(self.target, self.request.predicted_column)
+            return border.as_decisions(
+                read.match_labels(decided, self.classes, where), self.classes
+            )
+        return read.read_rows(self.target, self.columns, self.files, self.client)
 
-    def rows_in_memory(self) -> Predictions:
+    def rows_in_memory(self) -> border.Predictions:
         """Return the target's probabilities as an array."""
         if self.request.predicted_column is not None:
             return self.rows
-        return read_rows(self.target, self.columns, self.files, in_memory=True)
+        return read.read_rows(self.target, self.columns, self.files, in_memory=True)
 
     @property
     def n_target(self) -> int | None:
@@ -179,17 +147,17 @@ class Data:
         if self.request.target_label_column is not None:
             if raw is None:
                 raise ValueError(f"there is no {where}; see --target-label-column.")
-            known = ~lacks_label(raw, self.classes)
+            known = ~read.lacks_label(raw, self.classes)
             labels = np.full(raw.size, None, dtype=object)
             if known.any():
-                text = text_labels(np.array(raw[known].tolist()), None, where)
-                labels[known] = match_labels(text, self.classes, where)
+                text = read.text_labels(np.array(raw[known].tolist()), None, where)
+                labels[known] = read.match_labels(text, self.classes, where)
             return labels if known.any() else None
         if raw is None:
             return None
         try:
-            text = text_labels(raw, None, where)
-            return match_labels(text, self.classes, where).astype(object)
+            text = read.text_labels(raw, None, where)
+            return read.match_labels(text, self.classes, where).astype(object)
         except ValueError as error:
             note(f"The target's labels are not used: {error}")
             return None
@@ -329,10 +297,10 @@ def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
     return replace(found, **about | {"interval": both})
 
 
-def sample_of(rows: Predictions, what: str) -> Predictions:
+def sample_of(rows: border.Predictions, what: str) -> border.Predictions:
     """Return an array as it is, and rows drawn from a table; tell what they are for."""
     sample = rows.in_memory()
-    if sentence := sample_sentence(what, sample.shape[0], rows.shape[0]):
+    if sentence := border.sample_sentence(what, sample.shape[0], rows.shape[0]):
         note(sentence)
     return sample
 
@@ -429,9 +397,9 @@ def _for_adapter(request: Request, adapter: Adapter) -> Data:
     names = columns if target.names is None else target.names
     if missing := [name for name in columns if name not in names]:
         raise ValueError(
-            f"{target.where} has no numeric column for {some(missing)}, a class of "
-            f"{request.adapter}; rename its columns ({some(names, 20)}), or use another adapter. "
-            f"{misspelt(target.header, columns)}".rstrip()
+            f"{target.where} has no numeric column for {border.some(missing)}, a class of "
+            f"{request.adapter}; rename its columns ({border.some(names, 20)}), or use another "
+            f"adapter. {border.misspelt(target.header, columns)}".rstrip()
         )
     _tell_order((target,), columns)
     return Data(request, np.array(columns), (target,), columns, adapter=adapter)
@@ -441,29 +409,30 @@ def _read_probabilities(
     request: Request, opened: Sequence[PredictionFile], raw: Any, where: str
 ) -> Data:
     """Settle which column is which class; read validation."""
-    known = names_of(None if raw is None else raw[~lacks(raw)]) or request.known_classes
+    known = read.names_of(None if raw is None else raw[~read.lacks(raw)]) or request.known_classes
     if not known:  # priors as NAME=VALUE name classes too
         given = (request.source_priors, request.source_label_priors, request.known_priors)
         known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
     files, columns = by_class(opened, known, request)
-    columns = columns or common_classes(files)
+    columns = columns or border.common_classes(files)
     if columns is not None and set(request.known_classes) <= set(columns):
         columns = request.known_classes or columns
     if columns is not None and request.class_columns is None:
         _tell_order(files, columns)
         others = [file for file in files if set(file.names or columns) != set(columns)]
         if any(file.kind == "logits" for file in others):
-            note(explain_classes(files, columns))
+            note(border.explain_classes(files, columns))
     if request.drop_missing:
-        files, raw = _drop_missing(files, raw, lambda file: lacks_numbers(file, columns))
-        raw = None if raw is None else read_labels(raw, None, where)
+        empty = [read.lacks_numbers(file, columns) for file in files]
+        files, raw = _drop_missing(files, raw, empty)
+        raw = None if raw is None else border.read_labels(raw, None, where)
     y_proba_val, y_val = None, None
     if raw is not None:
-        y_proba_val = read_rows(files[0], columns, files, in_memory=True)
-        y_val = text_labels(raw, y_proba_val.shape[0], where)
+        y_proba_val = read.read_rows(files[0], columns, files, in_memory=True)
+        y_val = read.text_labels(raw, y_proba_val.shape[0], where)
     classes = name_classes(columns, files[0], raw)
     if y_val is not None:
-        y_val = match_labels(y_val, classes, where, () if columns is None else files)
+        y_val = read.match_labels(y_val, classes, where, () if columns is None else files)
     return Data(request, classes, files, columns, y_proba_val, y_val)
 
 
@@ -484,29 +453,30 @@ def _read_decisions(
                 "decisions (--predicted-column) need --validation or, for the method ppi, labels "
                 "of some target rows: --target-label-column."
             )
-        decided = np.unique(read_decided(opened[-1], column)[0])
-        found = as_text(np.array(labels[~lacks_label(labels, decided)].tolist()))
+        decided = np.unique(read.read_decided(opened[-1], column)[0])
+        found = border.as_text(np.array(labels[~read.lacks_label(labels, decided)].tolist()))
         with suppress(ValueError):  # tables write whole numbers beside missing ones with a point
-            found = as_text(found.astype(np.float64))
+            found = border.as_text(found.astype(np.float64))
         classes = np.unique(np.concatenate([decided, found])) if found.size else decided
         return Data(request, classes, tuple(opened), None)
     files: Sequence[PredictionFile] = opened
     if request.drop_missing:
-        files, raw = _drop_missing(files, raw, lambda file: lacks(read_cells(file, column)))
-        raw = read_labels(raw, None, where)
-    decided, _ = read_decided(files[0], column)
-    y_val = text_labels(raw, decided.size, where)
-    classes, index, _ = read_decisions(decided, y_val, known if known.size else None)
-    rows = Predictions.from_decisions(index, classes.size)
+        empty = [read.lacks(read.read_cells(file, column)) for file in files]
+        files, raw = _drop_missing(files, raw, empty)
+        raw = border.read_labels(raw, None, where)
+    decided, _ = read.read_decided(files[0], column)
+    y_val = read.text_labels(raw, decided.size, where)
+    classes, index, _ = border.read_decisions(decided, y_val, known if known.size else None)
+    rows = border.Predictions.from_decisions(index, classes.size)
     return Data(request, classes, tuple(files), None, rows, y_val)
 
 
 def _drop_missing(
-    files: Sequence[PredictionFile], raw: Any, missing: Callable[[PredictionFile], Mask]
+    files: Sequence[PredictionFile], raw: Any, missing: Sequence[Mask]
 ) -> tuple[tuple[PredictionFile, ...], Any]:
     """Leave out rows that lack predictions and, of validation, labels."""
     kept = [
-        without_missing(file, missing(file), raw if at == 0 and len(files) > 1 else None)
+        without_missing(file, missing[at], raw if at == 0 and len(files) > 1 else None)
         for at, file in enumerate(files)
     ]
     if raw is not None and kept[0].kept is not None:
@@ -518,7 +488,7 @@ def without_missing(
     file: PredictionFile, predictions: Mask, labels: NDArray[Any] | None = None
 ) -> PredictionFile:
     """Leave out rows without predictions or labels, and tell how many."""
-    unlabelled = np.zeros_like(predictions) if labels is None else lacks(labels) & ~predictions
+    unlabelled = np.zeros_like(predictions) if labels is None else read.lacks(labels) & ~predictions
     parts = ((predictions, "without predictions"), (unlabelled, "without a label"))
     counts = [f"{np.count_nonzero(rows):,} {what}" for rows, what in parts if rows.any()]
     left_out = predictions | unlabelled
@@ -533,7 +503,7 @@ def without_missing(
 
 def by_class(
     opened: Sequence[PredictionFile], known: Sequence[str], request: Request
-) -> tuple[tuple[PredictionFile, ...], Columns]:
+) -> tuple[tuple[PredictionFile, ...], read.Columns]:
     """Return files whose columns are called by their classes, and the classes that were chosen.
 
     `known` are classes to look for: the labels of validation, or those of a saved state.
@@ -542,8 +512,8 @@ def by_class(
     renormalise = request.renormalise
     if chosen is not None:
         return tuple(file.meant(renormalise=renormalise) for file in opened), chosen
-    far = rounding(len(known)) if renormalise and known else SUM_TOLERANCE
-    found = find_class_columns(opened, known, far, columns, positive)
+    far = border.rounding(len(known)) if renormalise and known else border.SUM_TOLERANCE
+    found = border.find_class_columns(opened, known, far, columns, positive)
     if found.remark:
         note(found.remark)
     files = tuple(
@@ -559,7 +529,7 @@ def by_class(
 
 def _chosen_columns(
     request: Request, header: Sequence[str]
-) -> tuple[Columns, Mapping[str, str] | None, str | None]:
+) -> tuple[read.Columns, Mapping[str, str] | None, str | None]:
     """Read --class-columns and --positive-class: classes, or the column of each, or of one.
 
     A header tells whether A=B is a column, or a class and its column.
@@ -597,22 +567,25 @@ def _tell_order(files: Sequence[PredictionFile], columns: Sequence[str]) -> None
     """Say what the data themselves cannot prove wrong."""
     for file in files:
         if file.names is None:
-            note(f"{file.where} does not name its columns; taken in the order {some(columns, 20)}.")
+            order = border.some(columns, 20)
+            note(f"{file.where} does not name its columns; taken in the order {order}.")
 
 
-def name_classes(columns: Columns, file: PredictionFile, labels: NDArray[Any] | None) -> Labels:
+def name_classes(
+    columns: read.Columns, file: PredictionFile, labels: NDArray[Any] | None
+) -> Labels:
     """Name the classes as text: by columns, else by labels, else by position."""
     if columns is not None:
         return np.array(columns)
     numbers = labels
     # "10" comes after "2" where all are whole numbers
     kind = "u" if labels is None else labels.dtype.kind
-    if labels is not None and (kind not in "uf" or (kind == "f" and are_whole(labels))):
+    if labels is not None and (kind not in "uf" or (kind == "f" and border.are_whole(labels))):
         with suppress(ValueError, OverflowError):
             numbers = labels.astype(np.int64)
     rows = file.rows(None)
     try:
-        return as_text(settle_classes(Predictions(rows), numbers))
+        return border.as_text(border.settle_classes(border.Predictions(rows), numbers))
     except ValueError:
         n_labels = 0 if numbers is None else np.unique(numbers).size
         raise ValueError(
@@ -633,29 +606,30 @@ def validation_labels(validation: PredictionFile, request: Request) -> tuple[Any
     elif not file.header or label in file.header or request.label_column is None:
         known = label if not file.header or label in file.header else None
         columns = _key_columns(validation), _key_columns(file)
-        label, raw = read_joined(*columns, request.key, known, partial=request.drop_missing)
+        label, raw = border.read_joined(*columns, request.key, known, partial=request.drop_missing)
     if raw is None:
-        raise ValueError(say_no_labels(file, request.predicted_column))
+        raise ValueError(read.say_no_labels(file, request.predicted_column))
     where = f"{label!r} in {file.where}"
     if not request.drop_missing:
-        require_labels(raw, validation if request.labels else file, where)
-        raw = read_labels(raw, None, where)
+        read.require_labels(raw, validation if request.labels else file, where)
+        raw = border.read_labels(raw, None, where)
     return raw, label, where
 
 
-def _key_columns(file: PredictionFile) -> TableColumns:
+def _key_columns(file: PredictionFile) -> border.Columns:
     """Return the columns of a file that may be keys or labels: no index, and no predictions."""
-    names = [name for name in file.header if not (file.is_index(name) or name in NPZ_KEYS)]
+    arrays = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")  # of an npz
+    names = [name for name in file.header if not (file.is_index(name) or name in arrays)]
 
-    def read(name: str) -> Any:
+    def cells(name: str) -> Any:
         return file.labels() if name == file.label_column else file.vector(name)
 
-    return TableColumns(names, read, file.where)
+    return border.Columns(names, cells, file.where)
 
 
 def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
     """Read the group of each row: text, or whole numbers, so that week 10 comes after week 2."""
-    raw = read_cells(file, name, option)
+    raw = read.read_cells(file, name, option)
     try:
         return read_groups(raw)
     except ValueError as error:
@@ -664,26 +638,24 @@ def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
 
 def _labels_by_row(path: Path, n_rows: int, classes: Labels) -> NDArray[np.object_]:
     """Read a file that --rows-to-label wrote and a person filled in: `row`, from 1, and `label`."""
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        mark = max(",;\t", key=stream.readline().count)  # as the target's, or a spreadsheet's own
-        stream.seek(0)
-        lines = list(csv.DictReader(stream, delimiter=mark))
-    if not lines or not {"row", "label"} <= lines[0].keys():
+    file = open_predictions(path)
+    rows, cells = file.vector("row"), file.vector("label")
+    if rows is None or cells is None:
         raise ValueError(
             f"{path} must have the columns 'row' and 'label', as assess --rows-to-label writes "
-            f"them; it has {some(list(lines[0]) if lines else [])}."
+            f"them; it has {border.some(file.header)}."
         )
-    labels = np.full(n_rows, None, dtype=object)
-    for at, line in enumerate(lines, 2):
-        cell, text = (line["label"] or "").strip(), (line["row"] or "").strip()
-        if cell and not (text.isdecimal() and 1 <= int(text) <= n_rows):
-            raise ValueError(
-                f"line {at} of {path} names row {text!r}; rows of the target are 1 to {n_rows:,}."
-            )
-        if cell:
-            labels[int(text) - 1] = cell
-    known = labels != None  # noqa: E711 - row by row
-    if not known.any():
+    filled = np.flatnonzero(~read.lacks(cells))
+    if not filled.size:
         raise ValueError(f"no row of {path} has a label yet; fill in the column 'label'.")
-    labels[known] = match_labels(labels[known].astype(str), classes, f"'label' in {path}")
+    found = read.match_labels(cells[filled].astype(str), classes, f"'label' in {path}")
+    labels = np.full(n_rows, None, dtype=object)
+    for at, label in zip(filled.tolist(), found.tolist(), strict=True):
+        row = str(rows[at])
+        if not (row.isdecimal() and 1 <= int(row) <= n_rows):
+            raise ValueError(
+                f"{file.place(at)} of {path} names row {row!r}; rows of the target are 1 to "
+                f"{n_rows:,}."
+            )
+        labels[int(row) - 1] = label
     return labels

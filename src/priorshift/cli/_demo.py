@@ -59,7 +59,7 @@ def demo(every: bool, output: Path | None, save_data: Path | None, as_json: bool
             tell("All methods: priorshift demo --all")
     if save_data is not None:
         save_data.mkdir(parents=True, exist_ok=True)
-        write_data(save_data)
+        _write_data(save_data, data)
         note("Wrote " + ", ".join(str(save_data / name) for name in FILES) + ".")
     if output is not None:
         given = dict(zip(("y_proba_val", "y_val", "y_proba_target"), rows, strict=True))
@@ -113,26 +113,22 @@ def draw_shares(
     return [*lines, f"{'':<12} 0{f'{scale:.0%}':>{width - 1}}  before, truth"]
 
 
-def write_data(folder: Path) -> None:
+def _write_data(folder: Path, data: Any) -> None:
     """Write the bundled data as tables, with labels in the target too."""
-    data = load_fashion_lt()
-    validation, target, source_priors = (folder / name for name in FILES)
-    _write_table(validation, data.classes, data.y_proba_val, data.y_val)
-    quarter = 1 + 4 * np.arange(data.y_target.size) // data.y_target.size
-    part = [f"part {number}" for number in quarter]
-    _write_table(target, data.classes, data.y_proba_target, data.y_target, part=part)
-    rows = list(zip(data.classes.tolist(), data.source_priors.tolist(), strict=True))
-    write_text(source_priors, csv_table(("class", "source_priors"), rows))
+    names, n = data.classes.tolist(), data.y_target.size
+    parts = [f"part {1 + 4 * row // n}" for row in range(n)]
+    validation = zip(data.y_val.tolist(), *_in_text(data.y_proba_val), strict=True)
+    target = zip(data.y_target.tolist(), parts, *_in_text(data.y_proba_target), strict=True)
+    priors = zip(names, data.source_priors.tolist(), strict=True)
+    tables = (
+        csv_table(("label", *names), validation),
+        csv_table(("label", "part", *names), target),
+        csv_table(("class", "source_priors"), priors),
+    )
+    for name, table in zip(FILES, tables, strict=True):
+        write_text(folder / name, table)
 
 
-def _write_table(
-    path: Path, classes: Labels, y_proba: Floats, y: Labels, **more: list[str]
-) -> None:
-    """Write labels, further columns, and probabilities."""
-    rows = [
-        (*first, *(f"{p:.8g}" for p in row))
-        for first, row in zip(
-            zip(y.tolist(), *more.values(), strict=True), y_proba.tolist(), strict=True
-        )
-    ]
-    write_text(path, csv_table(("label", *more, *classes.tolist()), rows))
+def _in_text(y_proba: Floats) -> list[list[str]]:
+    """Return the columns, as text."""
+    return [[f"{p:.8g}" for p in column] for column in y_proba.T.tolist()]

@@ -14,19 +14,11 @@ from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import columns_of, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.files import PredictionFile, is_device, write_text
+from priorshift.files import PredictionFile, write_text
 from priorshift.text import csv_table
 
 SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
-
-STATUS_IN_WORDS = {
-    "certified": "Certified optimum",
-    "stationary": "Converged",
-    "direct": "Closed form",
-    "not_converged": "Not converged",
-}
-"""What a person reads of a solver's status; JSON and docs have the word itself."""
 
 SHOWN_CLASSES = 25
 """Classes a terminal shows; beyond that the ones that moved most."""
@@ -34,40 +26,38 @@ SHOWN_CLASSES = 25
 
 def document(command: str, verdict: str | None, **contents: Any) -> str:
     """Return a JSON document, with the verdict of the assessment if there is one."""
-    head = {
+    whole = {
         "schema_version": SCHEMA_VERSION,
         "priorshift_version": __version__,
         "command": command,
         "verdict": verdict,
+        **contents,
     }
-    return json.dumps({**head, **contents}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def check_suffix(output: Path | None, as_json: bool) -> None:
-    """Refuse a file that is neither JSON nor CSV, before any work is done."""
-    suffixes = (".json",) if as_json else (".json", ".csv")
-    if output is None or str(output) == "-" or is_device(output):
-        return
-    if output.suffix.lower() not in suffixes:
-        raise click.BadParameter(
-            f"{output} must end with {' or '.join(suffixes)}.", param_hint="'--output'"
-        )
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def hand_out(
-    text: dict[str, str], output: Path | None, as_json: bool, show: Callable[[], None]
+    contents: dict[str, Any],
+    table: str,
+    show: Callable[[], None],
+    output: Path | None,
+    as_json: bool,
+    assessment: Assessment | None = None,
 ) -> None:
-    """Write a document to a file by its suffix, else print JSON, else show it to a person.
+    """Write a .csv table or a JSON document to a file, else print JSON, else show it to a person.
 
-    `text` holds the document as ".json" and ".csv".
+    What the assessment warns of is told last.
     """
+    told = {"verdict": verdict_of(assessment), **contents}
+    text = document(click.get_current_context().info_name or "", **told)
     if output is not None and str(output) != "-":
-        write_text(output, text.get(output.suffix.lower(), text[".json"]))  # JSON to devices
+        write_text(output, table if output.suffix.lower() == ".csv" else text)  # JSON to devices
         note(f"Wrote {output}.")
     elif as_json:
-        emit(text[".json"])
+        emit(text)
     else:
         show()
+    tell_doubts(assessment)
 
 
 def priors_as_csv(shift: PriorEstimate, like: PredictionFile | None = None) -> str:
@@ -119,12 +109,18 @@ def show_priors(shift: PriorEstimate, n_rows: int | None, title: str = "") -> No
     if K > SHOWN_CLASSES:
         title += f": the {SHOWN_CLASSES} of {K} classes that moved most"
     show_table(title, *priors_table(shift, SHOWN_CLASSES))
+    status = {  # JSON has the word itself
+        "certified": "Certified optimum",
+        "stationary": "Converged",
+        "direct": "Closed form",
+        "not_converged": "Not converged",
+    }[shift.status]
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
     of, drawn = "", ""
     if n_rows is not None and shift.n_target < n_rows:
         of, drawn = f"of {n_rows:,} ", ", drawn at random"
     note(
-        f"{STATUS_IN_WORDS[shift.status]}{gap}; {shift.n_target:,} {of}target rows{drawn}; source "
+        f"{status}{gap}; {shift.n_target:,} {of}target rows{drawn}; source "
         f"priors: {shift.source_priors_from}."
     )
     if shift.interval is not None:

@@ -18,22 +18,14 @@ from priorshift.exceptions import use_names
 SHIFTED = 3
 """Exit code with --fail-on-shift."""
 
-STOPPED = (
-    "stopped; no file was changed. Run the same command to begin again: adapt goes on where it "
-    "was, if the target is large, and monitor where --state is."
-)
-
-STOPPING = ("SIGTERM", "SIGHUP")
-"""Signals that unwind the stack, where the system has them: stop, and the terminal went away."""
-
 OPTION_GROUPS = {
     "Files": "validation target labels target_labels key drop_missing any_size dask state",
     "Columns": "logits label_column class_columns positive_class renormalise "
     "predicted_column target_label_column history_column group_column time_column",
-    "Priors": "source_priors source_label_priors known_priors adapter priors",
+    "Priors": "source_priors source_label_priors known_priors adapter",
     "Method": "",
     "Output": "output rows_to_label save_adapter save_data adapted decision_column overwrite "
-    "safe_csv plot title fail_on_shift as_json debug help",
+    "safe_csv plot fail_on_shift as_json debug help",
 }
 """Under which heading help lists an option; others are about the method."""
 
@@ -93,7 +85,10 @@ class Command(click.Command):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt:
-            complain(STOPPED)
+            complain(
+                "stopped; no file was changed. Run the same command to begin again: adapt goes on "
+                "where it was, if the target is large, and monitor where --state is."
+            )
             sys.exit(INTERRUPTED)
         except Exception as error:
             if debug:
@@ -115,7 +110,8 @@ def unwind_when_terminated() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [getattr(signal, name) for name in STOPPING if hasattr(signal, name)]
+    # stop, and the terminal went away, where the system has them
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
     heard = [number for number in numbers if before[number] is not signal.SIG_IGN]  # as by nohup
     for number in heard:

@@ -8,16 +8,7 @@ import click
 from priorshift.cli import _options as options
 from priorshift.cli._console import busy, note
 from priorshift.cli._data import as_advised, open_data
-from priorshift.cli._documents import (
-    check_suffix,
-    document,
-    hand_out,
-    priors_as_csv,
-    show_priors,
-    show_verdict,
-    tell_doubts,
-    verdict_of,
-)
+from priorshift.cli._documents import hand_out, priors_as_csv, show_priors, show_verdict
 from priorshift.cli._errors import command
 
 
@@ -31,22 +22,16 @@ from priorshift.cli._errors import command
 @options.goal_options
 @options.method_option(target_labels=True)
 @options.interval_options
-@options.output_option("Write a .json or .csv file instead of printing.")
 @click.option(
     "--save-adapter",
     type=options.OutputPath(".json"),
     help="Also write what adapt would apply, for adapt --adapter or Adapter.from_json.",
 )
-@options.json_option
+@options.answer_options
 def estimate(
-    method: str,
-    output: Path | None,
-    save_adapter: Path | None,
-    as_json: bool,
-    **named: Any,
+    method: str, save_adapter: Path | None, output: Path | None, as_json: bool, **named: Any
 ) -> None:
     """Estimate the class priors of unlabelled target data."""
-    check_suffix(output, as_json)
     with open_data(options.Request(**named)) as data, busy(f"Estimating by {method}"):
         shift, found = data.estimate(method), data.assess(method)
     if save_adapter is not None:
@@ -54,14 +39,9 @@ def estimate(
         adapter = adapter if data.costs is None else adapter.with_costs(data.costs)
         adapter.to_json(save_adapter)
         note(f"Wrote {save_adapter}.")
-    text = {
-        ".json": document("estimate", verdict_of(found), **shift.to_dict()),
-        ".csv": priors_as_csv(shift, data.target),
-    }
 
     def show() -> None:
         show_verdict(found)
         show_priors(shift, data.n_target)
 
-    hand_out(text, output, as_json, show)
-    tell_doubts(found)
+    hand_out(shift.to_dict(), priors_as_csv(shift, data.target), show, output, as_json, found)

@@ -2,28 +2,23 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from priorshift._typing import Floats, Labels
+from priorshift._typing import Labels
 from priorshift.assessment import Assessment, adapting
 from priorshift.border import as_text, draw_judged_rows
 from priorshift.cli import _options as options
-from priorshift.cli._console import busy, note, progress, say, show_table
+from priorshift.cli._adapt import write_copy
+from priorshift.cli._console import busy, note, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, read_group_column
-from priorshift.cli._documents import (
-    check_suffix,
-    csv_like,
-    document,
-    hand_out,
-    tell_doubts,
-    verdict_of,
-)
+from priorshift.cli._documents import csv_like, hand_out
 from priorshift.cli._errors import command
-from priorshift.files import PredictionFile, atomic_file
+from priorshift.files import Partial, PredictionFile, atomic_file
 from priorshift.groups import (
     GroupEstimates,
     estimate_groups,
@@ -152,8 +147,7 @@ def _as_dict(found: GroupEstimates, verdicts: Verdicts, group_column: str) -> di
     help="Also write the target with each row adapted to its group, in the target's format.",
 )
 @options.overwrite_option
-@options.output_option("Write a .json or .csv file instead of printing.")
-@options.json_option
+@options.answer_options
 def groups(
     group_column: str,
     method: str,
@@ -166,7 +160,6 @@ def groups(
     **named: Any,
 ) -> None:
     """Estimate the class priors of each group of target rows; small groups are pooled."""
-    check_suffix(output, as_json)
     request = options.Request(**named, not_classes=(group_column,))
     if adapted is not None:
         options.check_copy(request, adapted, "--adapt", overwrite=overwrite)
@@ -176,18 +169,25 @@ def groups(
             found = _estimate(data, method, labels, pooling, confidence_level)
         with busy("Assessing"):
             whole, verdicts = _judge(data, found, labels, pooling)
-        changed = None if adapted is None else _rewrite(data, found, labels, adapted)
+        if adapted is not None:
+            from_logits = data.target.kind == "logits"
+            with atomic_file(adapted) as stream:
+                n_rows, n_changed, _ = write_copy(
+                    data,
+                    Partial(stream),
+                    lambda block, at: found.adapt(
+                        block, labels[at : at + len(block)], from_logits=from_logits
+                    ),
+                    {},
+                )
     contents = _as_dict(found, verdicts, group_column)
-    if adapted is not None and changed is not None:
-        contents |= {"adapted": str(adapted), "n_rows": labels.size, "n_changed": changed}
-    text = {
-        ".json": document("groups", verdict_of(whole), **contents),
-        ".csv": _as_csv(found, verdicts, data.target),
-    }
-    hand_out(text, output, as_json, lambda: _show(found, whole, verdicts, group_column))
-    tell_doubts(whole)
     if adapted is not None:
-        note(f"Wrote {adapted}: {changed} of {labels.size} decisions changed.")
+        contents |= {"adapted": str(adapted), "n_rows": n_rows, "n_changed": n_changed}
+    table = _as_csv(found, verdicts, data.target)
+    show = partial(_show, found, whole, verdicts, group_column)
+    hand_out(contents, table, show, output, as_json, whole)
+    if adapted is not None:
+        note(f"Wrote {adapted}: {n_changed:,} of {n_rows:,} decisions changed.")
         if others := sum(one in ("leave", "unclear") for one in verdicts):
             note(
                 f"Each group is adapted to its own priors, also {others} not judged to gain by it."
@@ -256,23 +256,3 @@ def _judge(
             "that moved most: more would take too long."
         )
     return whole, said
-
-
-def _rewrite(data: Data, found: GroupEstimates, labels: Labels, path: Path) -> int:
-    """Adapt the target block by block; count the decisions that changed."""
-    from_logits = data.target.kind == "logits"
-    done = n_changed = 0
-
-    def adapt(block: Floats) -> Floats:
-        nonlocal done, n_changed
-        groups_of_block = labels[done : done + block.shape[0]]
-        changed = found.adapt(block, groups_of_block, from_logits=from_logits)
-        done += block.shape[0]
-        n_changed += int(np.count_nonzero(changed.argmax(axis=1) != block.argmax(axis=1)))
-        return changed
-
-    with progress("Adapting", labels.size) as bar, atomic_file(path) as stream:
-        data.target.rewrite(
-            stream, data.columns, adapt, lambda rows: bar.advance(bar.task_ids[0], rows)
-        )
-    return n_changed

@@ -16,9 +16,6 @@ from priorshift._version import __version__
 BAD_DATA = 1
 INTERRUPTED = 130
 
-LONGEST_CELL = 2**31 - 1
-"""Characters of a CSV cell: beside predictions may stand whole documents."""
-
 COMMANDS = {
     "assess": ("_assess", "Say whether to adapt, and why. Start here."),
     "check": ("_check", "Show how files are read: rows, classes, columns, labels."),
@@ -76,7 +73,8 @@ class Program(click.Group):
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run a command; even its help may meet a full disk."""
         with ExitStack() as stack:
-            stack.callback(csv.field_size_limit, csv.field_size_limit(LONGEST_CELL))
+            # beside predictions may stand whole documents
+            stack.callback(csv.field_size_limit, csv.field_size_limit(2**31 - 1))
             for name in ("stdin", "stdout", "stderr"):
                 if getattr(sys, name) is None:  # closed by whoever started this, as some jobs do
                     mode = "r" if name == "stdin" else "w"

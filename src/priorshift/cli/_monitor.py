@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,23 +14,12 @@ import numpy as np
 from priorshift._typing import Labels
 from priorshift.assessment import Verdicts
 from priorshift.border import Predictions
+from priorshift.cli import _options as options
 from priorshift.cli._console import emit, note, say, stdout
 from priorshift.cli._console import tell as tell_line
 from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, open_like, with_bounds
 from priorshift.cli._documents import document
 from priorshift.cli._errors import SHIFTED, command, told_warnings
-from priorshift.cli._options import (
-    OutputPath,
-    Request,
-    data_options,
-    fail_option,
-    html_option,
-    json_option,
-    level_option,
-    method_option,
-    title_option,
-    was_typed,
-)
 from priorshift.cli._read import read_cells
 from priorshift.cli._report import command_line
 from priorshift.estimators import get_estimator
@@ -85,11 +74,11 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def windows_of(
-    data: Data, request: Request, time_column: str | None, every: str | int | None
+    data: Data, folder: Path | None, time_column: str | None, every: str | int | None
 ) -> Iterator[Window]:
     """Yield the windows of a folder or a table: its time, predictions, and labels if it has any."""
-    if request.target.is_dir():
-        for path in files_of(request.target):
+    if folder is not None:
+        for path in files_of(folder):
             part = replace(data, files=(*data.files[:-1], open_like(path, data)))
             yield path.name, part.rows_in_memory(), part.target_labels()
         return
@@ -118,39 +107,36 @@ def held(state: Path | None) -> Iterator[PriorMonitor | None]:
         yield PriorMonitor.load(state) if state.exists() else None
 
 
-def opened(request: Request, saved: PriorMonitor | None) -> AbstractContextManager[Data]:
+@contextmanager
+def opened(
+    request: options.Request, folder: Path | None, saved: PriorMonitor | None
+) -> Iterator[Data]:
     """Open validation and the target, or the first file of a folder."""
     if saved is None and request.validation is None:
         raise click.UsageError("monitoring needs --validation, or a --state to go on from.")
-    changes: dict[str, Any] = {}
-    if request.target.is_dir():
-        changes["target"] = files_of(request.target)[0]
+    if folder is not None:
+        request = replace(request, target=files_of(folder)[0])
     if saved is not None:
-        changes["known_classes"] = tuple(saved.classes_.astype(str).tolist())
-    return open_data(replace(request, **changes))
+        request = replace(request, known_classes=tuple(map(str, saved.classes_.tolist())))
+    with open_data(request) as data:
+        yield data
 
 
-def begun(data: Data, saved: PriorMonitor | None, method: str, alarm_level: float) -> PriorMonitor:
+def begun(data: Data, saved: PriorMonitor | None, method: str) -> PriorMonitor:
     """Begin a monitor, or go on with a saved one, which the options must not contradict."""
     if saved is None:
-        monitor = PriorMonitor(
-            get_estimator(data.suitable(method)), alarm_level=alarm_level, random_state=0
-        )
+        monitor = PriorMonitor(get_estimator(data.suitable(method)), random_state=0)
         return monitor.fit(*data.validation("monitoring"), **data.given)
     if saved.classes_.astype(str).tolist() != data.classes.tolist():
         raise ValueError(
             "the classes of --state are not those of the files; give the --state of these, or "
             "begin a new one."
         )
-    for name, asked, kept in (
-        ("method", method, saved.estimator_.name),
-        ("alarm_level", alarm_level, saved.alarm_level),
-    ):
-        if was_typed(name) and asked != kept:
-            raise click.UsageError(
-                f"--{name.replace('_', '-')} is {asked} but --state was begun with {kept}; leave "
-                "the option out, or begin a new state."
-            )
+    if options.was_typed("method") and method != saved.estimator_.name:
+        raise click.UsageError(
+            f"--method is {method} but --state was begun with {saved.estimator_.name}; leave the "
+            "option out, or begin a new state."
+        )
     return saved
 
 
@@ -229,19 +215,8 @@ def raised_at(followed: PriorMonitor) -> Any:
     return followed.history.time[raised[-1]] if raised.size else None
 
 
-def draw(followed: PriorMonitor, path: Path) -> None:
-    """Write the plot of priors over time, without pyplot."""
-    from matplotlib.figure import Figure
-
-    display = MonitorDisplay.of_history(followed)
-    figure = Figure(figsize=display.figsize(), layout="constrained")
-    display.plot(figure.subplots())
-    with atomic_file(path) as stream:
-        figure.savefig(stream, dpi=150, format=path.suffix[1:] or "png")
-
-
 @command("monitor validation.csv target.csv --every 500 --output monitor.html")
-@data_options(validation="Needed unless --state goes on.", folder=True)
+@options.data_options(validation="Needed unless --state goes on.", folder=True)
 @click.option(
     "--time-column", metavar="NAME", help="Column of a table that says when each row was."
 )
@@ -252,11 +227,10 @@ def draw(followed: PriorMonitor, path: Path) -> None:
     help="How to cut a table: by a period of --time-column, by each value of it, or into so many "
     "rows [default: day for dates, else value].",
 )
-@method_option(lambda traits: traits.fit_is_counts, "scm-l", ", by a method of counts.")
-@level_option("--alarm-level", "Chance of a false alarm, over all time.")
+@options.method_option(lambda traits: traits.fit_is_counts, "scm-l", ", by a method of counts.")
 @click.option(
     "--state",
-    type=OutputPath(),
+    type=options.OutputPath(),
     help="Go on from this file if it exists, and save to it: only what is new is read.",
 )
 @click.option(
@@ -264,39 +238,45 @@ def draw(followed: PriorMonitor, path: Path) -> None:
     is_flag=True,
     help="Before anything is read, accept the present as normal: an alarm that stands ends.",
 )
-@html_option("Write a report over time to this .html file.")
+@options.html_option("Write a report over time to this .html file.")
 @click.option(
     "--plot",
-    type=OutputPath(".png", ".svg", ".pdf"),
+    type=options.OutputPath(".png", ".svg", ".pdf"),
     help="Draw priors and alarms: .png, .svg or .pdf.",
 )
-@title_option
-@fail_option("an alarm stands")
-@json_option
+@options.fail_option("an alarm stands")
+@options.json_option
 def monitor(
     time_column: str | None,
     every: str | int | None,
     method: str,
-    alarm_level: float,
     state: Path | None,
     acknowledge: bool,
     output: Path | None,
     plot: Path | None,
-    title: str | None,
     fail_on_shift: bool,
     as_json: bool,
     **named: Any,
 ) -> None:
     """Follow class priors over time: of a folder, a window a file, or of a table with times."""
     command = command_line(click.get_current_context())
-    request = Request(**named, not_classes=() if time_column is None else (time_column,))
-    _check_usage(request, time_column, every)
+    request = options.Request(**named, not_classes=() if time_column is None else (time_column,))
+    folder = request.target if request.target.is_dir() else None
+    if folder is not None and (time_column is not None or every is not None):
+        raise click.UsageError(
+            "in a folder every file is a window; --time-column and --every are for one file."
+        )
+    if folder is None and time_column is None and not isinstance(every, int):
+        raise click.UsageError(
+            f"{request.target} is one file: name its column of times with --time-column, or cut it "
+            "by rows, such as --every 1000."
+        )
     if output is not None:
         require_packages()
     if plot is not None:
         require_matplotlib()
-    with held(state) as saved, told_warnings() as told, opened(request, saved) as data:
-        followed = begun(data, saved, method, alarm_level)
+    with held(state) as saved, told_warnings() as told, opened(request, folder, saved) as data:
+        followed = begun(data, saved, method)
         if acknowledge:
             note(
                 f"The alarm raised at {raised_at(followed)} is acknowledged: from now on, what "
@@ -305,7 +285,7 @@ def monitor(
                 else "There is no alarm to acknowledge; the test starts again."
             )
             followed.acknowledge()
-        windows, verdicts = windows_of(data, request, time_column, every), data.verdicts()
+        windows, verdicts = windows_of(data, folder, time_column, every), data.verdicts()
         verdict: Verdict | None = None
         n_new, done = 0, False
         try:
@@ -329,22 +309,21 @@ def monitor(
         note("There was nothing to follow.")
         output = plot = None
     if output is not None:
-        write_monitor_report(output, followed, command=command, title=title, warnings=told)
+        write_monitor_report(output, followed, command=command, warnings=told)
         note(f"Wrote {output}.")
     if plot is not None:
-        draw(followed, plot)
+        _draw(followed, plot)
         note(f"Wrote {plot}.")
     if fail_on_shift and followed.alarm_:
         click.get_current_context().exit(SHIFTED)
 
 
-def _check_usage(request: Request, time_column: str | None, every: str | int | None) -> None:
-    if request.target.is_dir() and (time_column is not None or every is not None):
-        raise click.UsageError(
-            "in a folder every file is a window; --time-column and --every are for one file."
-        )
-    if not request.target.is_dir() and time_column is None and not isinstance(every, int):
-        raise click.UsageError(
-            f"{request.target} is one file: name its column of times with --time-column, or cut it "
-            "by rows, such as --every 1000."
-        )
+def _draw(followed: PriorMonitor, path: Path) -> None:
+    """Write the plot of priors over time, without pyplot."""
+    from matplotlib.figure import Figure
+
+    display = MonitorDisplay.of_history(followed)
+    figure = Figure(figsize=display.figsize(), layout="constrained")
+    display.plot(figure.subplots())
+    with atomic_file(path) as stream:
+        figure.savefig(stream, dpi=150, format=path.suffix[1:] or "png")

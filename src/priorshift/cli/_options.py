@@ -21,6 +21,7 @@ from priorshift.text import safe_csv
 DEFAULT_METHOD = "auto"
 
 INPUT = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -42,8 +43,10 @@ class OutputPath(click.Path):
             return path
         if not path.parent.is_dir():
             self.fail(f"there is no folder {path.parent}.", param, ctx)
-        if self.suffixes and not is_device(path) and path.suffix.lower() not in self.suffixes:
-            self.fail(f"{path} must end with {' or '.join(self.suffixes)}.", param, ctx)
+        as_json = ctx is not None and ctx.params.get("as_json") and ".json" in self.suffixes
+        suffixes = (".json",) if as_json else self.suffixes
+        if suffixes and not is_device(path) and path.suffix.lower() not in suffixes:
+            self.fail(f"{path} must end with {' or '.join(suffixes)}.", param, ctx)
         return path
 
 
@@ -324,11 +327,6 @@ def defaulted(name: str, kind: Any, default: Any, what: str) -> Decorator:
     return click.option(name, type=kind, default=default, show_default=True, help=what)
 
 
-def level_option(name: str, what: str) -> Decorator:
-    """Add the level of a test."""
-    return defaulted(name, SHARE, 0.05, what)
-
-
 def fail_option(when: str) -> Decorator:
     """Add an exit code of its own for a shift."""
     return click.option(
@@ -397,20 +395,30 @@ known_priors_option: Decorator = click.option(
 )
 
 
-json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+json_option: Decorator = click.option(
+    "--json", "as_json", is_flag=True, is_eager=True, help="Print JSON."
+)
+
+safe_option: Decorator = click.option(
+    "--safe-csv",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda ctx, _, wanted: ctx.with_resource(safe_csv(wanted)),
+    help="Begin text of CSV that a spreadsheet would run as a formula with a quote.",
+)
 
 
 def output_option(what: str, *suffixes: str) -> Decorator:
     """Add a file to write."""
-    output = click.option("--output", type=OutputPath(*suffixes, allow_dash=True), help=what)
-    safe = click.option(
-        "--safe-csv",
-        is_flag=True,
-        expose_value=False,
-        callback=lambda ctx, _, wanted: ctx.with_resource(safe_csv(wanted)),
-        help="Begin text of CSV that a spreadsheet would run as a formula with a quote.",
-    )
-    return output if suffixes else lambda command: output(safe(command))
+    return click.option("--output", type=OutputPath(*suffixes, allow_dash=True), help=what)
+
+
+answer_options: Decorator = add(
+    output_option("Write a .json or .csv file instead of printing.", ".json", ".csv"),
+    safe_option,
+    json_option,
+)
+"""Where the answer goes: see `hand_out`."""
 
 
 def html_option(what: str, default: Path | None = None) -> Decorator:
@@ -422,9 +430,6 @@ def html_option(what: str, default: Path | None = None) -> Decorator:
         show_default=default is not None,
         help=what,
     )
-
-
-title_option: Decorator = click.option("--title", help="Heading of the report.")
 
 
 def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float | str | None:

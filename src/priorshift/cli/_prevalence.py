@@ -9,28 +9,17 @@ import click
 import numpy as np
 from scipy.stats import binom
 
-from priorshift._typing import Indices, Labels, Mask
+from priorshift._typing import Indices, Labels
 from priorshift.border import as_text, encode_labels, some
+from priorshift.cli import _options as options
 from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, open_data
-from priorshift.cli._documents import check_suffix, csv_like, document, hand_out, priors_as_csv
+from priorshift.cli._documents import csv_like, document, hand_out, priors_as_csv
 from priorshift.cli._errors import command
-from priorshift.cli._options import (
-    INPUT,
-    SHARE,
-    Request,
-    column_options,
-    defaulted,
-    json_option,
-    labels_options,
-    output_option,
-    pooling_option,
-)
-from priorshift.cli._priors import read_priors
 from priorshift.cli._read import read_cells
 from priorshift.counts import Confusion
 from priorshift.estimators import CML
-from priorshift.estimators.labelled import LabelsNeeded, labels_needed
+from priorshift.estimators.labelled import labels_needed
 from priorshift.files import open_predictions
 from priorshift.groups import GroupCounts, estimate_groups
 from priorshift.text import at_level, percent, printable
@@ -63,7 +52,7 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
     "prevalence --positives 120 --n 1000 --sensitivity 90/100 --specificity 190/200",
     ("prevalence by_age.csv --sensitivity 90/100 --specificity 190/200",),
 )
-@click.argument("file", type=INPUT, required=False)
+@click.argument("file", type=options.INPUT, required=False)
 @click.option(
     "--positives",
     metavar="COUNT|NAME",
@@ -89,10 +78,9 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
     metavar="RATE|CLEARED/HEALTHY",
     help="Share of true negatives that it clears.",
 )
-@pooling_option
-@defaulted("--confidence-level", SHARE, 0.95, "Of the interval.")
-@output_option("Write a .json or .csv file instead of printing.")
-@json_option
+@options.pooling_option
+@options.defaulted("--confidence-level", options.SHARE, 0.95, "Of the interval.")
+@options.answer_options
 def prevalence(
     file: Path | None,
     positives: str | None,
@@ -111,7 +99,6 @@ def prevalence(
     and all results. Small groups are pooled. Rates as counts put their uncertainty into the
     interval; others are exact.
     """
-    check_suffix(output, as_json)
     known = Confusion.from_rates(
         sensitivity=sensitivity[0],
         specificity=specificity[0],
@@ -127,9 +114,11 @@ def prevalence(
         "prevalence": float(shift.priors[1]),
         "prevalence_interval": [low, high],
         "apparent_prevalence": float(counts[:, 1].sum() / counts.sum()),
-        "interval_by": WILSON if known.exact else SCORE,
+        "interval_by": "Wilson's, mapped through exact error rates"
+        if known.exact
+        else "score interval, with the errors of the rates",
     }
-    text = {".csv": priors_as_csv(shift)}
+    table = priors_as_csv(shift)
     rows: list[tuple[Any, ...]] = []
     if file is not None:
         numbers = counts.astype(np.float64)
@@ -150,19 +139,18 @@ def prevalence(
         ]
         contents["groups"] = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
         contents["pooling"] = None if np.isinf(found.pooling) else found.pooling
-        text[".csv"] = csv_like(open_predictions(file), COLUMNS, rows)
-    text[".json"] = document("prevalence", None, **contents, **shift.to_dict())
+        table = csv_like(open_predictions(file), COLUMNS, rows)
 
     def show() -> None:
         interval = at_level(confidence_level)
         if rows:
             title = f"Prevalence by {column} ({interval}: {contents['interval_by']})"
             header = (column, "results", "positive", "prevalence", "interval", "weight")
-            table = [
+            cells = [
                 (str(name), f"{m:,}", f"{k:,}", percent(p), f"{percent(a)} to {percent(b)}", w)
                 for name, m, k, p, a, b, w in ((*row[:6], f"{row[6]:.2f}") for row in rows)
             ]
-            show_table(title, header, table)
+            show_table(title, header, cells)
             note("weight: how far a group keeps its own estimate; the rest comes from all groups.")
         all_of_them = "All groups together: prevalence" if rows else "Prevalence"
         say(
@@ -173,18 +161,9 @@ def prevalence(
         for caution in shift.cautions:
             note(f"{caution[0].upper()}{caution[1:]} Give rates as counts, such as 130/157.")
 
-    hand_out(text, output, as_json, show)
+    hand_out({**contents, **shift.to_dict()}, table, show, output, as_json)
     _caution(names, counts, sensitivity[0], specificity[0])
 
-
-WILSON = "Wilson's, mapped through exact error rates"
-SCORE = "score interval, with the errors of the rates"
-
-UNLIKELY = 0.05
-"""Chance below which results do not fit the error rates."""
-
-TOTALS = ("total", "totals", "all", "sum", "overall", "")
-"""How a row of sums is called, in small letters."""
 
 COLUMNS = ("group", "n", "positives", "prevalence", "low", "high", "weight")
 """Of a table of groups."""
@@ -215,8 +194,11 @@ def _results(
                 f"{where} has group {some(unique[times > 1].tolist())} more than once; add their "
                 "counts up, or name another --group-column."
             )
-        rows = _without_total(names, tested, found)
-        names, tested, found = names[rows], tested[rows], found[rows]
+        called = np.isin(np.char.lower(names), ("total", "totals", "all", "sum", "overall", ""))
+        sums = called & (2 * tested == tested.sum()) & (2 * found == found.sum())
+        for name in names[sums]:
+            note(f"Left out row {printable(str(name))!r}: its counts are the sum of the others.")
+        names, tested, found = names[~sums], tested[~sums], found[~sums]
     wrong = np.flatnonzero((found > tested) | (tested < 1))
     if wrong.size:
         at, refusal = int(wrong[0]), click.UsageError if file is None else ValueError
@@ -225,15 +207,6 @@ def _results(
             "results; n counts all results, the negative ones too, and is at least 1."
         )
     return column, names, np.column_stack([tested - found, found])
-
-
-def _without_total(names: Labels, tested: Indices, found: Indices) -> Mask:
-    """Tell which rows are groups: not one called total whose counts are those of the others."""
-    called = np.isin(np.char.lower(names), TOTALS)
-    sums = (2 * tested == tested.sum()) & (2 * found == found.sum())
-    for name in names[called & sums]:
-        note(f"Left out row {printable(str(name))!r}: its counts are the sum of the others.")
-    return ~(called & sums)
 
 
 def _counted(values: Any, where: str) -> Indices:
@@ -256,7 +229,7 @@ def _caution(names: Labels, counts: Indices, sensitivity: float, specificity: fl
         for at in np.flatnonzero(which):
             group = "" if names.size == 1 else f"{printable(str(names[at]))}: "
             doubt = "Do these error rates hold for these people?"
-            if chance[at] > UNLIKELY:
+            if chance[at] > 0.05:
                 doubt = "That may be chance."
             note(
                 f"{group}{percent(k[at] / n[at])} of the results are positive, {what}, so the "
@@ -267,79 +240,43 @@ def _caution(names: Labels, counts: Indices, sensitivity: float, specificity: fl
 @command("plan --width 0.04 --validation validation.csv")
 @click.option(
     "--width",
-    type=SHARE,
+    type=options.SHARE,
     required=True,
     help="Full width of the interval in the widest class: 0.04 is plus or minus 2 points.",
 )
-@defaulted("--confidence-level", SHARE, CONFIDENCE_LEVEL, "Confidence level of the interval.")
+@options.defaulted(
+    "--confidence-level", options.SHARE, CONFIDENCE_LEVEL, "Confidence level of the interval."
+)
 @click.option(
     "--validation",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=options.EXISTING,
     help="Labelled predictions: their class balance is planned for, and how many fewer labels "
     "the method ppi needs.",
 )
-@click.option(
-    "--priors",
-    metavar="FILE|NAME=VALUE,...",
-    help="What the shares in the target are about [default: as in --validation, or the worst "
-    "case, 1/2].",
-)
-@labels_options
-@column_options
-@json_option
+@options.labels_options
+@options.column_options
+@options.json_option
 def plan(
     width: float,
     confidence_level: float,
     validation: Path | None,
-    priors: str | None,
     as_json: bool,
     **named: Any,
 ) -> None:
     """Say how many rows of the target to label, for class shares within a given width."""
-    confusion, shares = None, None
+    confusion = None
     if validation is not None:
-        confusion, classes = _decided(validation, named)
-        shares = None if priors is None else read_priors(priors, classes, "--priors")
-    elif priors is not None:
-        shares = _named(priors)
-    found = labels_needed(
-        width=width, confidence_level=confidence_level, priors=shares, confusion=confusion
-    )
+        with open_data(options.Request(target=validation, validation=validation, **named)) as data:
+            y_proba, y = data.validation("planning")
+            index = encode_labels(y, data.classes)
+            confusion = Confusion.from_arrays(y_proba.values, index, decision="hard")
+    asked: Any = {"width": width, "confidence_level": confidence_level}
+    found = labels_needed(confusion=confusion, **asked)
     if as_json:
-        emit(
-            document(
-                "plan",
-                None,
-                width=width,
-                confidence_level=confidence_level,
-                labels=int(found),
-                with_predictions=found.with_predictions,
-            )
-        )
+        found_both = {"labels": int(found), "with_predictions": found.with_predictions}
+        emit(document("plan", None, **asked, **found_both))
         return
-    _show_plan(found, width, confidence_level)
-
-
-def _decided(validation: Path, named: dict[str, Any]) -> tuple[Confusion, Labels]:
-    """Count the decisions on validation by class."""
-    with open_data(Request(target=validation, validation=validation, **named)) as data:
-        assert data.y_proba_val is not None
-        assert data.y_val is not None
-        index = encode_labels(data.y_val, data.classes)
-        confusion = Confusion.from_arrays(data.y_proba_val.values, index, decision="hard")
-        return confusion, data.classes
-
-
-def _named(text: str) -> Any:
-    """Read shares without a validation set to name the classes: their names do not matter."""
-    names = [part.split("=")[0].strip() for part in text.split(",")]
-    if not all("=" in part for part in text.split(",")):
-        raise click.UsageError("--priors without --validation are typed: spam=0.2,ham=0.8.")
-    return read_priors(text, np.array(names), "--priors")
-
-
-def _show_plan(found: LabelsNeeded, width: float, level: float) -> None:
-    points = f"plus or minus {50 * width:g} points at {at_level(level, 'confidence')}"
+    points = f"plus or minus {50 * width:g} points at {at_level(confidence_level, 'confidence')}"
     say(f"Label {found:,} target rows, drawn at random: {points}.")
     if found.with_predictions is not None:
         say(

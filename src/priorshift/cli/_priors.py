@@ -19,7 +19,6 @@ COLUMNS = {
     "--source-priors": ("source_priors", "source_prior", *COUNTED),
     "--source-label-priors": ("source_label_priors", "source_priors", "source_prior", *COUNTED),
     "--known-priors": ("priors", "prior", "source_priors", "count", "counts"),
-    "--priors": COUNTED,
 }
 """Columns or keys that hold priors, the best first."""
 
@@ -67,8 +66,18 @@ def names_in_pairs(text: str | None) -> tuple[str, ...]:
     """Return the classes that `name=value,...` names; none if it is a file, or nothing."""
     if text is None or "=" not in text or _is_file(text):
         return ()
-    pairs = next(csv.reader([text], skipinitialspace=True))
-    return tuple(pair.rpartition("=")[0].strip() for pair in pairs)
+    return tuple(name for name, _, _ in _pairs(text))
+
+
+def _pairs(text: str) -> list[tuple[str, str, str]]:
+    """Cut `name=value,...` into names, values, and each pair as it was typed.
+
+    A name with commas stands in quotes, as in CSV.
+    """
+    cut = [
+        (pair, *pair.rpartition("=")) for pair in next(csv.reader([text], skipinitialspace=True))
+    ]
+    return [(name.strip(), value, pair) for pair, name, _, value in cut]
 
 
 def names_in_costs(text: str | None) -> tuple[str, ...]:
@@ -79,7 +88,7 @@ def names_in_costs(text: str | None) -> tuple[str, ...]:
 
 
 def _from_pairs(text: str, classes: Labels) -> Any:
-    """Read `name=value,...`; a name with commas stands in quotes, as in CSV.
+    """Read `name=value,...`.
 
     The one class that is left out gets what remains of 1. A number alone is the prior of the
     positive class of two.
@@ -90,12 +99,11 @@ def _from_pairs(text: str, classes: Labels) -> Any:
         except ValueError:
             raise ValueError(f"{text!r} is neither a file nor NAME=VALUE,...") from None
     pairs: dict[str, float] = {}
-    for pair in next(csv.reader([text], skipinitialspace=True)):
-        name, _, value = pair.rpartition("=")
-        if name.strip() in pairs:
-            raise ValueError(f"{name.strip()!r} is named twice.")
+    for name, value, pair in _pairs(text):
+        if name in pairs:
+            raise ValueError(f"{name!r} is named twice.")
         try:
-            pairs[name.strip()] = float(value)
+            pairs[name] = float(value)
         except ValueError:
             raise ValueError(f"{pair!r} is not NAME=VALUE with a number.") from None
     shares, names = _shares(pairs), classes.tolist()
@@ -215,8 +223,7 @@ def read_costs(text: str, classes: Labels) -> Vector:
 def _typed_costs(text: str, classes: Labels) -> dict[tuple[str, str], float]:
     """Read `true:decided=cost,...`; a class may have a colon in its name."""
     names, found = set(classes.tolist()), {}
-    for part in next(csv.reader([text], skipinitialspace=True), []):
-        pair, _, cost = part.rpartition("=")
+    for pair, cost, part in _pairs(text):
         cuts = [at for at, mark in enumerate(pair) if mark == ":"]
         both = [(pair[:at].strip(), pair[at + 1 :].strip()) for at in cuts]
         known = [each for each in both if set(each) <= names]

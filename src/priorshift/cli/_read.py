@@ -10,30 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from priorshift import border
 from priorshift._typing import Floats, Labels, Mask
 from priorshift.adapt import reweight
-from priorshift.border import (
-    HEAD_ROWS,
-    LABEL_NAMES,
-    Block,
-    Predictions,
-    Rows,
-    as_text,
-    by_case,
-    check_logits,
-    check_proba,
-    explain_classes,
-    is_array,
-    is_missing,
-    map_blocks,
-    map_reduce,
-    match_columns,
-    misspelt,
-    read_labels,
-    say_different,
-    some,
-    whole,
-)
 from priorshift.cli._dask import cluster_rows
 from priorshift.files import PredictionFile
 
@@ -50,7 +29,7 @@ class Softmax:
     where: str
 
     def __call__(self, logits: Floats) -> Floats:
-        checked = check_logits(logits, name=self.where).values
+        checked = border.check_logits(logits, name=self.where).values
         return reweight(checked, np.ones(checked.shape[1]), from_logits=True)
 
 
@@ -61,7 +40,7 @@ def read_rows(
     client: Any = None,
     *,
     in_memory: bool = False,
-) -> Predictions:
+) -> border.Predictions:
     """Return checked probabilities, columns in class order; of a large file as a table.
 
     `files` are all those whose classes were settled together, for a message that helps. With a
@@ -70,11 +49,11 @@ def read_rows(
     rows = file.values(columns) if in_memory else file.rows(columns)
     if columns is not None and len(columns) != rows.shape[1]:
         raise ValueError(
-            f"{len(columns)} classes are named ({some(columns)}) but {file.where} has "
-            f"{rows.shape[1]} columns of predictions. {explain_classes(files, columns)}"
+            f"{len(columns)} classes are named ({border.some(columns)}) but {file.where} has "
+            f"{rows.shape[1]} columns of predictions. {border.explain_classes(files, columns)}"
         )
     small = rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES
-    if small and client is None and not is_array(rows):
+    if small and client is None and not border.is_array(rows):
         rows, in_memory = file.values(columns), True
     shared = None if client is None else cluster_rows(as_proba(rows, file), file, client)
     try:
@@ -83,21 +62,25 @@ def read_rows(
                 f"{file.where} has one column of predictions; give one column per class."
             )
         proba = as_proba(rows, file) if shared is None else shared
-        checked = check_proba(proba, name=file.where, tables=True)
+        checked = border.check_proba(proba, name=file.where, tables=True)
     except ValueError as error:
         raise ValueError(_say_what_is_wrong(error, rows, file, columns, files)) from None
     # half precision is converted in blocks
-    return replace(checked, values=whole(checked.values)) if in_memory else checked
+    return replace(checked, values=border.whole(checked.values)) if in_memory else checked
 
 
-def as_proba(rows: Rows, file: PredictionFile) -> Rows:
+def as_proba(rows: border.Rows, file: PredictionFile) -> border.Rows:
     """Return rows of logits as probabilities."""
-    return map_blocks(Softmax(file.where), rows, rows.shape[1]) if file.kind == "logits" else rows
+    return (
+        border.map_blocks(Softmax(file.where), rows, rows.shape[1])
+        if file.kind == "logits"
+        else rows
+    )
 
 
 def _say_what_is_wrong(
     error: ValueError,
-    rows: Rows,
+    rows: border.Rows,
     file: PredictionFile,
     columns: Columns,
     files: Sequence[PredictionFile],
@@ -107,11 +90,11 @@ def _say_what_is_wrong(
         with suppress(ValueError):  # all numbers of each file make probabilities: they are classes
             for each in files:
                 every = as_proba(each.rows(each.names), each)
-                check_proba(every, name=each.where, tables=True)
-            return say_different(files)
+                border.check_proba(every, name=each.where, tables=True)
+            return border.say_different(files)
     hint = ""
     if 0 not in rows.shape:
-        missing, first, negative = zip(*map_reduce(_count_faults, rows), strict=True)
+        missing, first, negative = zip(*border.map_reduce(_count_faults, rows), strict=True)
         if n := sum(missing):
             return (
                 f"{file.where} has no prediction in {n:,} of {rows.shape[0]:,} rows, first in "
@@ -120,10 +103,10 @@ def _say_what_is_wrong(
             )
         if any(negative) and file.kind == "proba":
             hint = "Add --logits if these are logits. "
-    return f"{error} {hint}{explain_classes(files, columns)}".strip()
+    return f"{error} {hint}{border.explain_classes(files, columns)}".strip()
 
 
-def _count_faults(block: Block, rows: slice) -> list[tuple[int, int, bool]]:
+def _count_faults(block: border.Block, rows: slice) -> list[tuple[int, int, bool]]:
     """Count rows that lack numbers, and tell which is the first and whether any is negative."""
     empty = np.flatnonzero(np.isnan(np.asarray(block)).any(axis=1))
     first = rows.start + int(empty[0]) if empty.size else sys.maxsize
@@ -136,7 +119,9 @@ def _count_faults(block: Block, rows: slice) -> list[tuple[int, int, bool]]:
 def lacks(raw: NDArray[Any], nothing: tuple[str, ...] = ("",)) -> Mask:
     """Tell which cells hold nothing, or a word for it."""
     cells = raw.astype(object)
-    return np.fromiter((is_missing(v) or str(v).strip() in nothing for v in cells), bool, raw.size)
+    return np.fromiter(
+        (border.is_missing(v) or str(v).strip() in nothing for v in cells), bool, raw.size
+    )
 
 
 def lacks_label(raw: NDArray[Any], classes: Labels) -> Mask:
@@ -154,7 +139,7 @@ def names_of(labels: Labels | None) -> tuple[str, ...]:
     """Return the distinct labels as text."""
     if labels is None:
         return ()
-    return tuple(name for name in np.unique(as_text(labels)).tolist() if name)
+    return tuple(name for name in np.unique(border.as_text(labels)).tolist() if name)
 
 
 def require_labels(raw: NDArray[Any], file: PredictionFile, where: str) -> None:
@@ -170,7 +155,7 @@ def require_labels(raw: NDArray[Any], file: PredictionFile, where: str) -> None:
 
 def text_labels(raw: NDArray[Any], n_rows: int | None, where: str) -> Labels:
     """Check labels, one per row, and turn them into text."""
-    labels = as_text(read_labels(raw, n_rows, where))
+    labels = border.as_text(border.read_labels(raw, n_rows, where))
     empty = np.flatnonzero(labels == "")
     if empty.size:
         raise ValueError(
@@ -190,22 +175,24 @@ def match_labels(
     if not strange.size:
         return labels
     with suppress(ValueError):  # tables write whole numbers beside missing ones with a point
-        numbers = as_text(labels.astype(np.float64))
+        numbers = border.as_text(labels.astype(np.float64))
         if np.isin(numbers, classes).all():
             return numbers
-    hint = by_case(np.union1d(classes, labels))
-    hint = f"These {hint}" if hint else misspelt(classes.tolist(), np.unique(labels).tolist())
+    hint = border.by_case(np.union1d(classes, labels))
+    hint = (
+        f"These {hint}" if hint else border.misspelt(classes.tolist(), np.unique(labels).tolist())
+    )
     if files and not hint:
-        hint = explain_classes(files, classes.tolist())
+        hint = border.explain_classes(files, classes.tolist())
     raise ValueError(
-        f"{where} has labels that are not among the classes: {some(strange.tolist())}; the "
-        f"classes are {some(classes.tolist(), 20)}. {hint}".rstrip()
+        f"{where} has labels that are not among the classes: {border.some(strange.tolist())}; the "
+        f"classes are {border.some(classes.tolist(), 20)}. {hint}".rstrip()
     )
 
 
 def say_no_labels(file: PredictionFile, decided: str | None = None) -> str:
     """Say that a validation file has no labels, and where they may be."""
-    keys = f" (it has {some(file.header)})" if file.header and not file.is_table else ""
+    keys = f" (it has {border.some(file.header)})" if file.header and not file.is_table else ""
     return (
         f"{file.where} has no labels (column or key {file.label_column!r}){keys}; name them with "
         f"--label-column, or a file of them with --labels.{label_hint(file, decided)}"
@@ -223,20 +210,20 @@ def label_hint(file: PredictionFile, decided: str | None = None) -> str:
     different values. `decided` is the column of the decisions, if these name the classes.
     """
     lower = {name.lower(): name for name in reversed(file.header)}
-    by_name = [lower[name] for name in LABEL_NAMES if name in lower]
+    by_name = [lower[name] for name in border.LABEL_NAMES if name in lower]
     by_name += get_close_matches(str(file.label_column), file.header, 1, cutoff=0.8)
     no_label = {file.label_column, decided}
     by_name = [name for name in by_name if name not in no_label]
     numeric, cells = list(file.names or ()), {}
     for name in filter(None, file.header if file.is_table else ()):
         if (column := file.vector(name)) is not None:
-            cells[name] = names_of(column[:HEAD_ROWS])
+            cells[name] = names_of(column[: border.HEAD_ROWS])
     most = FEW_VALUES if len(numeric) < 2 else min(FEW_VALUES, len(numeric))
     few = [n for n, found in cells.items() if 1 < len(found) <= most and n not in no_label]
     alike = []
     for name, values in cells.items():
         with suppress(ValueError):
-            matched = name not in numeric and bool(match_columns(numeric, values))
+            matched = name not in numeric and bool(border.match_columns(numeric, values))
             if decided is not None:
                 matched = not set(cells.get(decided, ())).isdisjoint(values)
             if len(values) > 1 and matched and name not in no_label:
@@ -255,7 +242,7 @@ def read_cells(
         hint = "An npy file has none: use npz, csv or parquet."
         if file.header:
             close = get_close_matches(column, file.header, 1)
-            hint = f"Did you mean {close[0]!r}?" if close else f"It has {some(file.header)}."
+            hint = f"Did you mean {close[0]!r}?" if close else f"It has {border.some(file.header)}."
         raise ValueError(f"{file.where} has no column {column!r}; name it with {option}. {hint}")
     return raw
 

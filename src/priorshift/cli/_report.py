@@ -28,9 +28,8 @@ from priorshift.report import require_packages, write_report
 @options.known_priors_option
 @options.interval_options
 @options.html_option("HTML file to write.", Path("report.html"))
-@options.title_option
 @options.json_option
-def report(method: str, output: Path, title: str | None, as_json: bool, **named: Any) -> None:
+def report(method: str, output: Path, as_json: bool, **named: Any) -> None:
     """Write a self-contained HTML report: the verdict, what changed, and what to do next."""
     require_packages()  # before any work is done
     ctx = click.get_current_context()
@@ -43,7 +42,7 @@ def report(method: str, output: Path, title: str | None, as_json: bool, **named:
                 shift = _estimate(data, method)
         comparison = None if data.y_proba_val is None else compare_on(data)
         labels = data.target_labels()
-        known = {parameter.name for parameter in adapt.params} - {"output", "title", "as_json"}
+        known = {parameter.name for parameter in adapt.params} - {"output", "as_json"}
         with busy("Writing the report"):
             write_report(
                 output,
@@ -54,7 +53,7 @@ def report(method: str, output: Path, title: str | None, as_json: bool, **named:
                 y_proba_target=data.rows,
                 y_target=None if labels is None or None in labels else labels,
                 comparison=comparison,
-                title=title or f"Class balance in {Path(data.target.where).name}",
+                title=f"Class balance in {Path(data.target.where).name}",
                 command=command_line(ctx),
                 options=shlex.join(_typed_words(ctx, known)),
                 warnings=told,
@@ -66,14 +65,10 @@ def report(method: str, output: Path, title: str | None, as_json: bool, **named:
 
 def _estimate(data: Data, method: str) -> PriorEstimate:
     """Return the assessment's estimate; one of all rows, or as asked for, where it is another."""
-    found = data.assess(method)
+    shift, found = data.estimate(method), data.assess(method)
     if found is None:
-        return data.estimate(method)
-    # a method that decides by itself looks at the same rows
-    same = found.rows_looked_at == found.n_target or found.estimate.decision is not None
-    if same and not data.request.interval:
-        return found.estimate
-    shift = following(data.estimate(method), found.action)
+        return shift
+    shift = following(shift, found.action)
     return shift if shift.interval is not None else with_bounds(shift, found.estimate)
 
 

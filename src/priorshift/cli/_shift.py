@@ -9,14 +9,14 @@ from priorshift.border import check_resamples
 from priorshift.cli import _options as options
 from priorshift.cli._console import busy, note, show_table
 from priorshift.cli._data import open_data, sample_of
-from priorshift.cli._documents import document, hand_out, show_verdict, verdict_of
+from priorshift.cli._documents import hand_out, show_verdict
 from priorshift.cli._errors import SHIFTED, command
 from priorshift.evidence import ShiftTest, detect_shift
 
 
 @command("test validation.csv target.csv")
 @options.data_options(validation="Required.")
-@options.level_option("--alpha", "Level of the tests.")
+@options.defaulted("--alpha", options.SHARE, 0.05, "Level of the tests.")
 @options.defaulted("--resamples", click.IntRange(min=1), 999, "Draws of the null distribution.")
 @options.defaulted("--seed", click.IntRange(min=0), 0, "Of the random draws.")
 @options.fail_option("there is a shift")
@@ -47,13 +47,12 @@ def test(
             **data.given,
         )
         assessment = data.assess(options.DEFAULT_METHOD)
-    text = document("test", verdict_of(assessment), **found.to_dict())
 
     def show() -> None:
         show_verdict(assessment)
         _show_test(found)
 
-    hand_out({".json": text}, output, as_json, show)
+    hand_out(found.to_dict(), "", show, output, as_json, assessment)
     if fail_on_shift and found.rejected:
         click.get_current_context().exit(SHIFTED)
 

@@ -370,13 +370,21 @@ class Auto(PriorEstimator):
         super().fit(y_proba, y, **given)
         self._goal = Goal.of(self.costs, self.goal, self.classes_)
         values, labels, weight = self._rows()
-        self._balance = source_balance(values, labels, weight, *self._known())
+        source, label_priors = self._given
+        self._balance = source_balance(
+            values,
+            labels,
+            weight,
+            None if source is None else self.source_priors_,
+            None if label_priors is None else self.source_label_priors_,
+        )
         if not self._balance.priors[self.confusion_.seen].any():
             raise ValueError(
                 f"validation has no sample of any class of {argument('source_label_priors')}; add "
                 "such samples, or use EM."
             )
-        self._mismatch = self._say_mismatch()
+        found = None if self._balance.given else self._mismatch_on(self._validation)
+        self._mismatch = None if found is None else f"{found}; Auto corrects for it."
         self._calibration = average_calibration(
             values,
             labels,
@@ -385,21 +393,12 @@ class Auto(PriorEstimator):
             n_folds=self.cv,
             random_state=self.random_state,
         )
-        self._class_outputs = self._mean_outputs()
-        return self
-
-    def _mean_outputs(self) -> Vector:
-        """Return the mean calibrated output of each class, with some of the model's own account."""
+        # mean calibrated outputs of each class, with some of the model's own account
         assert self._validation is not None
-        calibration = self._calibration
-        weight = self._validation.balanced_weight(self._balance.priors)[calibration.order]
-        model = model_columns(calibration.y_proba, weight, "soft")
-        return shrunk_columns(self._soft_confusion(), model, FEW_ROWS)
-
-    def _say_mismatch(self) -> str | None:
-        """Say where validation's predictions contradict its labels, if they do."""
-        found = None if self._balance.given else self._mismatch_on(self._validation)
-        return None if found is None else f"{found}; Auto corrects for it."
+        weight = self._validation.balanced_weight(self._balance.priors)[self._calibration.order]
+        model = model_columns(self._calibration.y_proba, weight, "soft")
+        self._class_outputs = shrunk_columns(self._soft_confusion(), model, FEW_ROWS)
+        return self
 
     def calibrate_validation(self) -> Floats:
         """Return validation's probabilities, calibrated by maps that did not see the row's fold.
@@ -423,14 +422,6 @@ class Auto(PriorEstimator):
         assert self._validation is not None
         rows = self._validation
         return rows.y_proba, rows.labels, rows.weight
-
-    def _known(self) -> tuple[Vector | None, Vector | None]:
-        """Return source priors and source label priors, as far as they were given."""
-        source, labels = self._given
-        return (
-            None if source is None else self.source_priors_,
-            None if labels is None else self.source_label_priors_,
-        )
 
     @property
     def _denominator(self) -> Vector:
@@ -621,8 +612,7 @@ class Auto(PriorEstimator):
 
     def _unknown_classes(self) -> list[Any]:
         """Return the classes that have neither validation samples nor a source prior."""
-        given = any(priors is not None for priors in self._given)
-        return [] if given else self.classes_[~self.confusion_.seen].tolist()
+        return [] if self._given.any else self.classes_[~self.confusion_.seen].tolist()
 
     def _explained(
         self,

@@ -23,18 +23,14 @@ from priorshift.border import (
     check_source_mass,
     classes_of_priors,
     column_of,
+    dense,
     is_array,
     is_named,
     order_in_words,
     some,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
-from priorshift.estimators.bounds import (
-    as_dense,
-    interval_by_counts,
-    interval_by_moments,
-    interval_by_resampling,
-)
+from priorshift.estimators.bounds import Bounds, refuse_wide
 from priorshift.estimators.data import (
     GIVEN,
     Evidence,
@@ -550,7 +546,8 @@ class PriorEstimator(BaseEstimator):
                 return _marked(found, named)
         if request is None:
             return _marked(self._estimate(values), named)
-        found, interval = self._estimate_within(values, as_dense(self, values), request)
+        refuse_wide(self, values)
+        found, interval = self._estimate_within(values, dense(values), request)
         return _marked(found, named).with_interval(interval, request)
 
     def estimate_counts(
@@ -600,7 +597,7 @@ class PriorEstimator(BaseEstimator):
         """Estimate from counts, with an interval if it is asked for."""
         found = self._estimate_decisions(counts)
         if request is not None:
-            found = found.with_interval(interval_by_counts(self, counts, found, request), request)
+            found = found.with_interval(Bounds(self, found, request).by_counts(counts), request)
         if self._decisions_only and np.isinf(self.confusion_.sizes).any():
             found = replace(found, cautions=(*found.cautions, EXACT_RATES))
         return found
@@ -714,8 +711,8 @@ class PriorEstimator(BaseEstimator):
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
         """Find the interval of an estimate; a method may override it to supply its own."""
-        by = interval_by_moments if self.counts_suffice else interval_by_resampling
-        return by(self, y_proba, found, request)
+        bounds = Bounds(self, found, request)
+        return (bounds.by_moments if self.counts_suffice else bounds.by_resampling)(y_proba)
 
     # What methods use
 

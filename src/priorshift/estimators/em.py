@@ -34,7 +34,7 @@ from priorshift.calibration import (
     ridges_of,
 )
 from priorshift.estimators.base import Learned, PriorEstimator
-from priorshift.estimators.bounds import interval_by_likelihood
+from priorshift.estimators.bounds import Bounds
 from priorshift.estimators.data import Evidence, Given, ValidationCounts, posterior_problem
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
@@ -101,7 +101,7 @@ class EM(PriorEstimator):
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
-        return interval_by_likelihood(self, y_proba, found, request)
+        return Bounds(self, found, request).by_likelihood(y_proba)
 
 
 class MAP(EM):

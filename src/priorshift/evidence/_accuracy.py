@@ -210,7 +210,7 @@ def resample(
         return Resampled(np.tile(priors, (2, 1)), 0.0)
     soft = soft or Confusion.from_arrays(y_proba, y, decision="soft")
     size, seen = np.maximum(np.bincount(y, minlength=K), 1), soft.seen
-    weights = np.array([stratified_weights(y, K, rng) for _ in range(N_RESAMPLES)])
+    weights = stratified_weights(y, K, rng, N_RESAMPLES)
     noise = draw_mean_noise(y_proba_target, N_RESAMPLES, rng)
     C, M, moves = soft.conditional[:, seen], len(y_proba_target), np.zeros((N_RESAMPLES, K))
     if K <= MOST_SOLVED:
@@ -236,14 +236,30 @@ def resample(
     optimism, adapted = np.empty(N_RESAMPLES), y_proba
     if estimate.calibrator is not None:
         adapted = estimate.calibrator.apply(y_proba)
-    for b, (p, weight) in enumerate(zip(drawn, weights, strict=True)):
-        ratio = prior_ratio(p, estimate.source_priors) ** estimate.strength
-        decided = [(adapted[rows] * ratio).argmax(axis=1) for rows in row_blocks(*adapted.shape)]
-        right = (np.concatenate(decided) == y).astype(np.float64)
+    source = estimate.source_priors
+    ratios = np.array([prior_ratio(p, source) for p in drawn]) ** estimate.strength
+    row, k = _contenders(adapted, ratios.min(axis=0), ratios.max(axis=0))
+    values, first = adapted[row, k], np.flatnonzero(np.diff(row, prepend=-1))
+    for b, (p, ratio, weight) in enumerate(zip(drawn, ratios, weights, strict=True)):
+        scores = values * ratio[k]
+        top = np.flatnonzero(scores == np.maximum.reduceat(scores, first)[row])
+        decided = k[top[np.diff(row[top], prepend=-1) > 0]]  # of equal ones, the first
+        right = (decided == y).astype(np.float64)
         seemingly = np.bincount(y, weight * right, K) / size
         really = np.bincount(y, right, K) / size
         optimism[b] = p @ seemingly - priors @ really
     return Resampled(drawn, float(optimism.mean()))
+
+
+def _contenders(y_proba: Floats, least: Vector, most: Vector) -> tuple[Indices, Indices]:
+    """Return rows and classes that may become the likeliest where ratios have these bounds."""
+    rows, classes = [], []
+    for part in row_blocks(*y_proba.shape):
+        block = y_proba[part]
+        row, k = np.nonzero(block * most >= (block * least).max(axis=1, keepdims=True))
+        rows.append(row + part.start)
+        classes.append(k)
+    return np.concatenate(rows), np.concatenate(classes)
 
 
 def _answer(C: Vector, priors: Vector, noise: Vector, n_target: int) -> Vector:

@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
 
 from priorshift._typing import Indices, Vector
 from priorshift.border import (
@@ -39,6 +38,7 @@ from priorshift.border import (
     check_level,
     check_resamples,
     read_decisions,
+    sum_by,
 )
 from priorshift.evidence._deviations import (
     Deviations,
@@ -135,14 +135,15 @@ def assumption_of(
     n_resamples: int,
     rng: np.random.Generator,
     notes: tuple[str, ...] = (),
+    clean: tuple[Samples, int, int] | None = None,
 ) -> AssumptionTest:
-    """Run the test on clean samples of one precision."""
+    """Run the test on samples of one precision; `clean` is without repeats, if it is known."""
     part, most = samples, MOST_ENTRIES // (2 * samples.classes.size + 4)
     most = max(1000, min(MOST_ROWS, most))
     if max(samples.n_val, samples.n_target) > most:  # a random part of what is too large
         sizes = samples.n_val, samples.n_target
         part = samples.rows(*(np.sort(rng.permutation(size)[:most]) for size in sizes))
-    part, *repeated = without_repeats(part)
+    part, *repeated = clean if clean and part is samples else without_repeats(part)
     enough = part.n_target >= 2 and part.n_val >= 2 and int(part.class_counts.max()) >= 2
     found = _Comparison.of(part) if enough else None
     answer: tuple[float, float, int, float | None] | None = None
@@ -296,8 +297,8 @@ class _Comparison:
         response = root[:, None] * (moves - np.outer(ones, root @ moves / (root @ ones)))
         variance = (response**2).sum(axis=1)
         features = Features.of(samples)
-        n, total = samples.n_val, np.zeros((seen.size, features.values.shape[1]))
-        np.add.at(total, samples.y_val, features.values[:n])
+        n = samples.n_val
+        total = sum_by(features.values[:n], samples.y_val, seen.size)
         by_class = total / np.maximum(samples.class_counts, 1)[:, None]
         target = features.values[n:].mean(axis=0)
         response = response @ deviations.whitener.T
@@ -341,10 +342,8 @@ def draw_deviations(found: _Comparison, n_draws: int, rng: np.random.Generator) 
 
     def within(rows: Vector, group: Indices, scale: Vector) -> Vector:
         """Return deviations from the mean of their group, scaled by group."""
-        of_group = csr_array(
-            (np.ones(group.size), group, np.arange(group.size + 1)), (group.size, K)
-        )
-        mean = (of_group.T @ rows) / np.maximum(np.bincount(group, minlength=K), 1)[:, None]
+        size = np.maximum(np.bincount(group, minlength=K), 1)[:, None]
+        mean = sum_by(rows, group, K) / size
         return (rows - mean[group]) * scale[group, None]
 
     size = group_size(X.shape[0], K)

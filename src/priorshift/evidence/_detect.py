@@ -121,7 +121,8 @@ def detect_shift(
     null, notes = _null_priors(samples, source_priors, source_label_priors)
     rng, known = as_generator(random_state), source_label_priors is not None
     deviations, drawn, chance, permuted = _compare(samples, null, known, n_resamples, rng)
-    sides = zip(("validation", "the target"), without_repeats(samples)[1:], strict=True)
+    clean = without_repeats(samples)
+    sides = zip(("validation", "the target"), clean[1:], strict=True)
     repeats = tuple(
         f"{side} has {n:,} repeated rows, which the test of a shift counts as new ones: its "
         "p-value is too small, its interval too narrow; draw without replacement."
@@ -136,7 +137,7 @@ def detect_shift(
     found = None
     if assumption:  # with fewer resamples where the level allows
         enough = max(N_RESAMPLES, int(np.ceil(1 / alpha)))
-        found = assumption_of(samples, alpha, min(n_resamples, enough), rng, rounded)
+        found = assumption_of(samples, alpha, min(n_resamples, enough), rng, rounded, clean)
     return ShiftTest(
         statistic=deviations.statistic,
         p_value=chance,

@@ -32,6 +32,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Vector
 from priorshift.border import row_blocks, row_slices
@@ -43,9 +44,9 @@ ENTRIES = 2**22
 GROUPS, GROUPS_PER_CLASS = 1000, 10
 """Random groups that many rows are drawn by, at least."""
 
-LEAST_PART, PER_GROUPING = 20, 250
+LEAST_PART, PER_GROUPING, PER_DEAL = 20, 250, 20
 """Groups to exchange: at least so many of the smaller side, as those that are not full stay; rows
-are grouped anew after so many draws."""
+are grouped anew, and dealt anew, after so many draws."""
 
 ROUNDING = 1e-10
 """Relative size up to which a variance is 0: such directions are left out."""
@@ -100,11 +101,12 @@ def whiten(covariance: Vector, n_rows: int, least: float = 0.0) -> Vector:
     return vectors[:, varies] / np.sqrt(np.maximum(values[varies], least * values[-1]))
 
 
-def random_signs(n_draws: int, n_rows: int, rng: np.random.Generator) -> Vector:
-    """Draw -1 or 1 with equal chances, (n_draws, n_rows)."""
-    n = n_draws * n_rows
+def sum_signed(rows: Vector, n_draws: int, rng: np.random.Generator) -> Vector:
+    """Draw sums of rows, each times -1 or 1 with equal chances, (n_draws, K)."""
+    n = n_draws * len(rows)
     bits = np.unpackbits(np.frombuffer(rng.bytes(-(-n // 8)), np.uint8), count=n)
-    return np.where(bits, 1.0, -1.0).reshape(n_draws, n_rows)
+    positive = bits.reshape(n_draws, len(rows)).astype(np.float64) @ rows
+    return np.asarray(2 * positive - rows.sum(axis=0))
 
 
 def class_scales(samples: Samples, priors: Vector) -> Vector:
@@ -123,8 +125,11 @@ def group_rows(rows: Vector, size: int, rng: np.random.Generator) -> Vector:
     """Sum random groups of `size` rows; what is left over is the last group."""
     if size <= 1:
         return rows
+    ends = np.append(np.arange(0, len(rows), size), len(rows))
     order = rng.permutation(len(rows))
-    return np.asarray(np.add.reduceat(rows[order], np.arange(0, len(rows), size), axis=0))
+    return np.asarray(
+        csr_array((np.ones(len(rows)), order, ends), (ends.size - 1, len(rows))) @ rows
+    )
 
 
 def group_size(n_rows: int, n_classes: int) -> int:
@@ -140,7 +145,7 @@ def draw_signed(
     for block in blocks:
         rows = group_rows(block, size, rng)
         for part in row_blocks(len(rows), n_draws, 8 * ENTRIES):
-            drawn = drawn + random_signs(n_draws, part.stop - part.start, rng) @ rows[part]
+            drawn = drawn + sum_signed(rows[part], n_draws, rng)
     return drawn
 
 
@@ -187,25 +192,38 @@ def column_noise(samples: Samples, whitener: Vector) -> Vector:
 
 
 def draw_permutations(samples: Samples, n_draws: int, rng: np.random.Generator) -> Vector:
-    """Draw q - q_validation with rows exchanged at random, (n_draws, K)."""
-    n, M, K = samples.n_val, samples.n_target, samples.classes.size
-    size = max(1, min(2 * group_size(n + M, K), min(n, M) // LEAST_PART))
+    """Draw q - q_validation with rows exchanged at random, (n_draws, K).
+
+    Groups of both sides are shuffled and dealt into hands, as many as the smaller side has. A draw
+    takes one group of each hand for the smaller side, which costs less than shuffling again.
+    """
     sides = samples.y_proba_val, samples.y_proba_target
-    drawn = np.empty((n_draws, K))
+    n = [samples.n_val, samples.n_target]
+    size = max(1, min(2 * group_size(sum(n), samples.classes.size), min(n) // LEAST_PART))
+    sums = [side.sum(axis=0, dtype=np.float64) for side in sides]
+    drawn = np.empty((n_draws, samples.classes.size))
     for part in row_slices(n_draws, PER_GROUPING if size > 1 else n_draws):
-        groups, in_target, sums = [], [], np.zeros((2, K))
-        for side, y_proba in enumerate(sides):
-            for _, block in float_blocks(y_proba):
-                full = len(block) // size
-                groups.append(group_rows(block, size, rng)[:full])
-                in_target += full * [bool(side)]
-                sums[side] += block.sum(axis=0)
-        rows = np.concatenate(groups)
-        stay = sums[1] - rows[in_target].sum(axis=0)
-        for few in row_blocks(part, len(rows), 8 * ENTRIES):
-            arranged = rng.permuted(np.tile(in_target, (few.stop - few.start, 1)), axis=1)
-            total = stay + arranged.astype(np.float64) @ rows
-            drawn[few] = total / M - (sums.sum(axis=0) - total) / n
+        groups = [
+            np.concatenate(
+                [
+                    group_rows(block, size, rng)[: len(block) // size]
+                    for _, block in float_blocks(side)
+                ]
+            )
+            for side in sides
+        ]
+        at = int(len(groups[1]) < len(groups[0]))  # the smaller side
+        stay, rows = sums[at] - groups[at].sum(axis=0), np.concatenate(groups)
+        hand = np.arange(len(groups[at]))
+        held = -(-(len(rows) - hand) // hand.size)
+        for some in row_slices(part, PER_DEAL):
+            taken = rng.random((some.stop - some.start, hand.size)) * held
+            at_row = rng.permutation(len(rows))[taken.astype(np.intp) * hand.size + hand]
+            ends = np.arange(0, taken.size + 1, hand.size)
+            shape = len(taken), len(rows)
+            total = stay + csr_array((np.ones(taken.size), at_row.ravel(), ends), shape) @ rows
+            drawn[some] = total / n[at] - (sum(sums) - total) / n[1 - at]
+        drawn[part] *= 2 * at - 1
     return drawn
 
 

@@ -155,8 +155,10 @@ class Precision:
         """Round rows as a file with these decimals would; a row that vanishes stays as it is."""
         rounded = y_proba.astype(np.float64).round(self.decimals)
         total = rounded.sum(axis=1, keepdims=True)
-        rounded = np.where(total > 0, rounded, y_proba)
-        return rounded / rounded.sum(axis=1, keepdims=True) if self.normalised else rounded
+        if not total.all():
+            rounded = np.where(total > 0, rounded, y_proba)
+            total = rounded.sum(axis=1, keepdims=True)
+        return rounded / total if self.normalised else rounded
 
 
 def precision_of(y_proba: Floats) -> Precision | None:
@@ -230,94 +232,60 @@ def at_one_precision(samples: Samples) -> tuple[Samples, tuple[str, ...]]:
 # Repeated rows ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Repeats:
-    """Groups of equal rows: how many rows of either side are in each, and what is predicted."""
-
-    group_val: Indices
-    group_target: Indices
-    """Group per row, -1 for a row that equals no other."""
-    counts: Indices
-    """Rows of validation and of the target, (2, n_groups)."""
-    share: Vector
-    """Of the target among the rows of both sides with the same decision, per group."""
-    surest: Mask
-    """Groups that are all but as sure as any row with their decision, per side, (2, n_groups)."""
-
-    @classmethod
-    def of(cls, samples: Samples) -> "Repeats":
-        """Find equal rows on both sides together."""
-        # rounded, so that saturated rows are equal in every precision
-        sides = (samples.y_proba_val, samples.y_proba_target)
-        n, K = samples.n_val, samples.classes.size
-        predicted = np.concatenate([side.argmax(axis=1) for side in sides])
-        largest = np.concatenate([side.max(axis=1) for side in sides], dtype=np.float64)
-        largest = largest.round(MOST_DECIMALS)
-        # only rows with equal maxima can be equal: most often that leaves few to compare
-        _, tie, ties = np.unique(largest, return_inverse=True, return_counts=True)
-        maybe = np.flatnonzero(ties[tie] > 1)
-        tied = [sides[0][maybe[maybe < n]], sides[1][maybe[maybe >= n] - n]]
-        same = np.concatenate(tied, dtype=np.float64).round(MOST_DECIMALS) + 0.0  # -0.0 equals 0.0
-        keys = same.view(np.dtype((np.void, same.dtype.itemsize * same.shape[1]))).ravel()
-        _, first, group, size = np.unique(
-            keys, return_index=True, return_inverse=True, return_counts=True
-        )
-        number = np.where(size > 1, np.cumsum(size > 1) - 1, -1)
-        groups = np.full(predicted.size, -1)
-        groups[maybe] = number[group]
-        n_groups = int(np.count_nonzero(size > 1))
-        counts = np.stack(
-            [np.bincount(side[side >= 0], minlength=n_groups) for side in (groups[:n], groups[n:])]
-        )
-        decided = predicted[maybe[first[size > 1]]]
-        by_side = [np.bincount(side, minlength=K) for side in (predicted[:n], predicted[n:])]
-        share = (by_side[1] / np.maximum(by_side[0] + by_side[1], 1))[decided]
-        most = np.zeros((2, K))
-        np.maximum.at(most[0], predicted[:n], largest[:n])
-        np.maximum.at(most[1], predicted[n:], largest[n:])
-        surest = largest[maybe[first[size > 1]]] >= most[:, decided] - SATURATED
-        return cls(groups[:n], groups[n:], counts, share, surest)
-
-    def repeated(self, side: int) -> bool:
-        r"""Tell whether one side (0 validation, 1 target) was drawn with replacement.
-
-        Classifiers tie by themselves. Networks saturate, so the surest rows of a decision are not
-        judged. Forests vote in steps, but such ties do not respect sides: of t equal rows, all are
-        on one side with probability :math:`\rho^t`, :math:`\rho` its share of all rows. Rows that
-        were drawn twice leave far fewer groups with rows on both sides than that.
-        """
-        share = self.share if side else 1 - self.share
-        groups = (self.counts[side] > 0) & ~self.surest[side]
-        chance = share[groups] ** self.counts[:, groups].sum(axis=0)
-        expected = float((1 - chance).sum())
-        noise = float(np.sqrt((chance * (1 - chance)).sum()))
-        both = np.count_nonzero(self.counts[1 - side][groups])
-        return bool(both < expected / 2 and both < expected - 4 * noise)
-
-    def kept(self, side: int) -> Mask:
-        """Mark one row per group that is on this side alone, and every row that repeats none."""
-        group = self.group_target if side else self.group_val
-        first = np.zeros(group.size, bool)
-        first[np.unique(group, return_index=True)[1]] = True
-        return (group < 0) | (first & (self.counts[1 - side][group] == 0))
-
-
 def without_repeats(samples: Samples) -> tuple[Samples, int, int]:
-    """Return the samples without repeated rows, and how many there are in validation and target.
+    r"""Return the samples without repeated rows, and how many there are in validation and target.
+
+    Classifiers tie by themselves. Networks saturate, so the surest rows of a decision are not
+    judged. Forests vote in steps, but such ties do not respect sides: of t equal rows, all are on
+    one side with probability :math:`\rho^t`, :math:`\rho` its share of all rows with the same
+    decision. Rows that were drawn with replacement leave far fewer groups of equal rows with rows
+    on both sides than that.
 
     Where a side repeats rows, each counts once: a class is still a sample of p(x|y), as repeating
     depends on the class alone. Rows that occur on both sides are ties of the classifier, which hide
     repeats; they are left out on both sides, which conditions both on the same event.
     """
-    found = Repeats.of(samples)
-    repeated = [found.repeated(side) for side in (0, 1)]
-    if not any(repeated):
+    # rounded, so that saturated rows are equal in every precision
+    sides, n, K = (samples.y_proba_val, samples.y_proba_target), samples.n_val, samples.classes.size
+    predicted = np.concatenate([side.argmax(axis=1) for side in sides])
+    largest = np.concatenate([side.max(axis=1) for side in sides], dtype=np.float64)
+    largest = largest.round(MOST_DECIMALS)
+    # only rows with equal maxima can be equal: most often that leaves few to compare
+    _, tie, ties = np.unique(largest, return_inverse=True, return_counts=True)
+    maybe = np.flatnonzero(ties[tie] > 1)
+    tied = [sides[0][maybe[maybe < n]], sides[1][maybe[maybe >= n] - n]]
+    same = np.concatenate(tied, dtype=np.float64).round(MOST_DECIMALS) + 0.0  # -0.0 equals 0.0
+    keys = same.view(np.dtype((np.void, same.dtype.itemsize * same.shape[1]))).ravel()
+    _, first, group, size = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True
+    )
+    several = size > 1
+    if not several.any():
         return samples, 0, 0
-    kept = [found.kept(side) for side in (0, 1)]
-    number = []
-    for side, group in enumerate((found.group_val, found.group_target)):
-        tied = (group >= 0) & (found.counts[1 - side][group] > 0)
-        if not repeated[side]:
-            kept[side] = ~tied
-        number.append(int(np.count_nonzero(~kept[side] & ~tied)))
-    return samples.rows(kept[0], kept[1]), number[0], number[1]
+    groups = np.full(predicted.size, -1)  # of equal rows, -1 for a row that equals no other
+    groups[maybe] = np.where(several, np.cumsum(several) - 1, -1)[group]
+    one_of_each = maybe[first[several]]
+    decided, sure = predicted[one_of_each], largest[one_of_each]
+    parts = slice(0, n), slice(n, None)
+    counts = np.array(
+        [np.bincount(groups[part][groups[part] >= 0], minlength=decided.size) for part in parts]
+    )
+    rows = np.array([np.bincount(predicted[part], minlength=K) for part in parts])
+    shares = (rows / np.maximum(rows.sum(axis=0), 1))[:, decided]
+    kept, repeated, n_repeated = [], [], []
+    for side, part in enumerate(parts):
+        most = np.zeros(K)
+        np.maximum.at(most, predicted[part], largest[part])
+        judged = (counts[side] > 0) & (sure < most[decided] - SATURATED)
+        chance = shares[side, judged] ** counts[:, judged].sum(axis=0)
+        both = np.count_nonzero(counts[1 - side][judged])
+        expected = float((1 - chance).sum())
+        noise = float(np.sqrt((chance * (1 - chance)).sum()))
+        repeated.append(both < expected / 2 and both < expected - 4 * noise)
+        group = groups[part]
+        shared = (group >= 0) & (counts[1 - side][group] > 0)
+        once = group < 0
+        once[np.unique(group, return_index=True)[1]] = True
+        kept.append(~shared & once if repeated[side] else ~shared)
+        n_repeated.append(int(np.count_nonzero(~kept[side] & ~shared)))
+    return (samples.rows(*kept) if any(repeated) else samples), n_repeated[0], n_repeated[1]

@@ -147,10 +147,13 @@ class ArrowTable(Stored):
 
     def _batches(self, columns: list[str] | None) -> Iterator[Any]:
         """Yield record batches that are neither empty nor too large."""
+        import pyarrow as pa
+
         with self._open() as (_, _, batches):
             for batch in batches(columns):
                 for rows in row_slices(batch.num_rows, _base.BLOCK_ROWS):
                     yield batch.slice(rows.start, rows.stop - rows.start)
+        pa.default_memory_pool().release_unused()  # else it keeps what was decoded
 
 
 class ParquetFile(ArrowTable):
@@ -163,8 +166,8 @@ class ParquetFile(ArrowTable):
         with readable(self.where):
             import pyarrow.parquet as pq
 
-            # mapped and not buffered ahead, or memory would fill with what was read
-            with pq.ParquetFile(self.path, memory_map=True, pre_buffer=False) as file:
+            # neither mapped nor buffered ahead, or memory would fill with what was read
+            with pq.ParquetFile(self.path, buffer_size=2**20, pre_buffer=False) as file:
                 # a column of one value takes few bytes, however many rows there are
                 n_bytes = 8 * file.metadata.num_rows * file.metadata.num_columns
                 self.require_bounded(n_bytes, self.path.stat().st_size)

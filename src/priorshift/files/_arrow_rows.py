@@ -74,8 +74,8 @@ class ParquetRows(ColumnTable):
         groups = _pieces(self.ends, part)
         batch_rows = max(n_rows, BATCH_BYTES // (8 * self.shape[1]))
         start = self.ends[groups.start]
-        # mapped and not buffered ahead: what is encoded stays in the file, what is decoded is small
-        with pq.ParquetFile(self.path, memory_map=True, pre_buffer=False) as file:
+        # neither mapped nor buffered ahead: what is held of the file is small
+        with pq.ParquetFile(self.path, buffer_size=2**20, pre_buffer=False) as file:
             for batch in file.iter_batches(
                 batch_rows, row_groups=list(groups), columns=list(self.names), use_threads=False
             ):

@@ -23,10 +23,6 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(
 """Follow no link, and do not wait for the other end of a pipe."""
 
 TOKEN_BYTES = 16
-MOST_LINKS = 40
-NAME_LENGTH = 50
-"""Characters of the goal's name that hidden files take over; longer names might be too long."""
-
 NO_ROOM = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 """Errors of writing that do not say which file they are about."""
 
@@ -120,7 +116,7 @@ def followed(path: str | os.PathLike[str]) -> Path:
     The system follows the folders before it by its own rules, which may be stricter.
     """
     goal = Path(path)
-    for _ in range(MOST_LINKS):
+    for _ in range(40):
         if not goal.is_symlink():
             return goal
         if os.name == "posix" and goal.lstat().st_uid not in (os.geteuid(), 0):
@@ -214,8 +210,8 @@ def _created(goal: Path) -> Iterator[tuple[BinaryIO, Path]]:
 
 
 def _hidden(goal: Path) -> str:
-    """Return how the names of temporary files begin."""
-    return f".{goal.name[:NAME_LENGTH]}."
+    """Return how the names of temporary files begin; with more of it they might be too long."""
+    return f".{goal.name[:50]}."
 
 
 def _remove_leftovers(goal: Path) -> None:

@@ -25,9 +25,6 @@ from priorshift.files._csv_arrow import GIVE_UP, read_text, to_csv, to_numbers, 
 from priorshift.text import csv_cells, is_safe_csv
 
 Rows = list[list[str]]
-SAMPLE_ROWS = 1000
-"""Rows read to decide whether a column is numeric."""
-
 TEXT_ROWS = 16_384
 """Rows in memory at once: text takes several times the memory of its numbers."""
 
@@ -37,16 +34,8 @@ LARGE_BYTES = 2**23
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 """What may stand between cells, and what messages call it."""
 
-GZIP_MARK = b"\x1f\x8b"
-
 MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none"))
 """Cells that hold nothing, as spreadsheets and other software write it."""
-
-SPELLINGS = (str.lower, str.upper, str.title)
-"""How PyArrow knows them; the csv module knows all others."""
-
-SHOWN_CELLS = 3
-"""Cells that an error shows."""
 
 DECIMAL = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
 """A number with decimals. Where spreadsheets separate cells by semicolons, it has a comma."""
@@ -173,14 +162,14 @@ class CsvFile(Stored):
     @LockFree
     def _sample(self) -> list[Sequence[str]]:
         """The cells of each column in the first rows; of a table without rows, numbers."""
-        rows = next(self._blocks(SAMPLE_ROWS), [])
+        rows = next(self._blocks(1000), [])
         return list(zip(*rows, strict=True)) if rows else [("0",)] * len(self.header)
 
     @LockFree
     def _compressed(self) -> bool:
         """Whether the file begins as gzip does, whatever its name."""
         with self.path.open("rb") as stream:
-            return stream.read(2) == GZIP_MARK
+            return stream.read(2) == b"\x1f\x8b"
 
     @LockFree
     def _conventions(self) -> tuple[str, str]:
@@ -262,7 +251,8 @@ class CsvFile(Stored):
                 self.require_bounded(n_read, stored)
 
         if stored >= LARGE_BYTES and not any("\n" in name for name in self._first_line):
-            missing = [] if keep else [how(cell) for cell in MISSING for how in SPELLINGS]
+            spellings = (str.lower, str.upper, str.title)  # the csv module knows all others
+            missing = [] if keep else [how(cell) for cell in MISSING for how in spellings]
             about = len(self.header), columns, self.delimiter, missing, n_rows, advance
             with (
                 suppress(*GIVE_UP),
@@ -305,7 +295,7 @@ class CsvFile(Stored):
         ]
         n_rows = len({line for line, _ in found})
         more = f" ({len(found)} such cells in {n_rows} rows)" if len(found) > 1 else ""
-        said = "; ".join(where for _, where in found[:SHOWN_CELLS])
+        said = "; ".join(where for _, where in found[:3])
         if any(where.endswith("%'") for _, where in found):
             return (
                 f"{self.where}: cells carry percent signs{more}: {said}; write shares from 0 to 1, "

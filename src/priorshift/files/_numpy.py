@@ -20,8 +20,6 @@ from priorshift.border import Blocks, LockFree, Rows, Table, as_text, row_slices
 from priorshift.files import _base
 from priorshift.files._base import ADAPTED, Copy, Stored, order_of, require_distinct
 
-NO_OBJECTS = "Store labels and classes as numbers or fixed-width strings, not as objects."
-
 
 class NpyFile(Stored):
     """One array, mapped rather than read: a matrix of predictions, or a vector of anything."""
@@ -270,7 +268,10 @@ def readable(where: str) -> Iterator[None]:
         if "max_header_size" in told:
             told = "its header is too long for an array of numbers or texts"
         elif "allow_pickle" in told or "Python objects" in told:
-            raise ValueError(f"{where} holds Python objects. {NO_OBJECTS}") from None
+            raise ValueError(
+                f"{where} holds Python objects. Store labels and classes as numbers or fixed-width "
+                "strings, not as objects."
+            ) from None
         raise ValueError(f"{where} cannot be read: {told}; write it again.") from None
 
 

@@ -19,9 +19,6 @@ CHECKSUM = "checksum"
 KINDS = "biufUSM"
 """Kinds of arrays: booleans, numbers, text and dates."""
 
-LONGEST_NUMBER = 308
-"""Digits of the largest whole number that a float can hold."""
-
 
 def sign(content: dict[str, Any]) -> dict[str, Any]:
     """Return an object of JSON with its checksum.
@@ -97,7 +94,7 @@ def _refuse(constant: str) -> None:
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > LONGEST_NUMBER:
+    if len(digits) > 308:  # those of the largest whole number that a float can hold
         raise ValueError(f"it has a number of {len(digits)} digits")
     return int(digits)
 

@@ -6,6 +6,7 @@ without estimators.
 
 from priorshift.intervals._bayesian import credible_interval, posterior_draws
 from priorshift.intervals._bootstrap import (
+    Replicate,
     bootstrap_draws,
     bootstrap_interval,
     poisson_weights,

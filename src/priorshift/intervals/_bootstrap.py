@@ -45,16 +45,22 @@ def poisson_weights(n: int, rng: np.random.Generator) -> Vector:
     return weights if weights.any() else np.ones(n)
 
 
-def stratified_weights(y: Indices, n_classes: int, rng: np.random.Generator) -> Vector:
-    """Return how often each row is drawn when every class keeps its number of rows."""
+def stratified_weights(
+    y: Indices, n_classes: int, rng: np.random.Generator, n_draws: int = 1
+) -> Vector:
+    """Return how often each row is drawn when every class keeps its number of rows.
+
+    Several draws are (n_draws, n_rows).
+    """
     order = np.argsort(y, kind="stable")
     sizes = np.bincount(y, minlength=n_classes)
     ends = np.cumsum(sizes)
     label = y[order]
-    drawn = (ends - sizes)[label] + (rng.random(y.size) * sizes[label]).astype(np.intp)
-    weights = np.empty(y.size)
-    weights[order] = np.bincount(drawn, minlength=y.size)
-    return weights
+    drawn = (rng.random((n_draws, y.size)) * sizes[label]).astype(np.intp)
+    drawn += (ends - sizes)[label] + y.size * np.arange(n_draws)[:, None]
+    weights = np.empty((n_draws, y.size))
+    weights[:, order] = np.bincount(drawn.ravel(), minlength=weights.size).reshape(weights.shape)
+    return weights if n_draws > 1 else weights[0]
 
 
 def bootstrap_interval(

@@ -52,15 +52,27 @@ class HardDecisions:
         return Votes.of_counts(self.validation, self.target, self.model, self.tempered)
 
     def interval(self, priors: Vector, request: IntervalRequest) -> PriorInterval:
-        """Bound the priors by the requested method, by default by standard errors."""
-        if request.method == "bootstrap":
-            return self._bootstrap(priors, request)
-        if request.method == "bayesian":
-            return self._credible(priors, request)
-        return self.votes.interval(priors, request)
+        r"""Bound the priors by the requested method, by default by standard errors.
 
-    def _bootstrap(self, priors: Vector, request: IntervalRequest) -> PriorInterval:
-        """Draw new counts: resampling rows within classes amounts to the same."""
+        A bootstrap draws new counts: resampling rows within classes amounts to the same. The joint
+        posterior of priors and confusion matrix is that under :math:`p \sim \mathrm{Dir}(1/2)` and
+        :math:`C_k \sim \mathrm{Dir}(2\, C^m_k)`.
+        """
+        if request.method == "bayesian":
+            pseudo = SHRINKAGE * self.model
+            pseudo[self.validation + pseudo < LEAST_CELL] = 0
+            population, sample = posterior_draws(
+                self.validation,
+                self.target,
+                alpha=JEFFREYS,
+                pseudo_counts=pseudo,
+                n_draws=request.n_resamples,
+                random_state=request.rng,
+            )
+            draws = population if request.estimand == "population" else sample
+            return credible_interval(draws, priors, request)
+        if request.method != "bootstrap":
+            return self.votes.interval(priors, request)
         sizes = np.maximum(np.rint(self.validation.sum(axis=0)), 1).astype(np.int64)
         columns = self.validation / self.validation.sum(axis=0)
         q, n_target = self.target / self.target.sum(), int(np.rint(self.target.sum()))
@@ -72,24 +84,6 @@ class HardDecisions:
         draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
         centre = unmixing(columns, q, n_target) @ q
         return bootstrap_interval(draws, centre, priors, n_target, request)
-
-    def _credible(self, priors: Vector, request: IntervalRequest) -> PriorInterval:
-        r"""Draw from the joint posterior of priors and confusion matrix.
-
-        Under :math:`p \sim \mathrm{Dir}(1/2)` and :math:`C_k \sim \mathrm{Dir}(2\, C^m_k)`.
-        """
-        pseudo = SHRINKAGE * self.model
-        pseudo[self.validation + pseudo < LEAST_CELL] = 0
-        population, sample = posterior_draws(
-            self.validation,
-            self.target,
-            alpha=JEFFREYS,
-            pseudo_counts=pseudo,
-            n_draws=request.n_resamples,
-            random_state=request.rng,
-        )
-        draws = population if request.estimand == "population" else sample
-        return credible_interval(draws, priors, request)
 
 
 def pooled_columns(validation: Vector) -> Vector:

@@ -172,83 +172,59 @@ class Votes:
     def interval(self, priors: Vector, request: IntervalRequest) -> PriorInterval:
         r"""Bound each prior by the values t that a test does not reject.
 
-        The test compares :math:`\hat p_m - t` with the error it has *if t is true*, not with the
-        error at the estimate (Lang and Reiczigel, 2014, do so for two classes). See `_Score`.
+        The test compares :math:`U = \hat p_m - t` with the error it has *if t is true*, not with
+        the error at the estimate (Lang and Reiczigel, 2014, do so for two classes). The other
+        classes share :math:`1 - t` as in the estimate, by :math:`o_k`. Then the variance is
+
+        .. math:: a(t) = \frac{t (1 - t) + t T_{mm} + (1 - t) \sum_k o_k T_{km}}{M}
+            + t^2 \frac{T_{mm}}{n_m} + (1 - t)^2 \sum_k o_k^2 \frac{T_{km}}{n_k}
+
+        at validation's own columns. If t is true, validation has been lucky or unlucky, and its
+        columns are likelier where they explain U: the mean vote of class k moves by :math:`p_k
+        T_{km} U / (n_k v)`, and the variance with it, by the third moment :math:`\kappa`:
+
+        .. math:: v = a + c\,U / v, \qquad
+            c(t) = t^3 \frac{\kappa_{mm}}{n_m^2} + (1 - t)^3 \sum_k o_k^3 \frac{\kappa_{km}}{n_k^2}.
+
+        So ten rows without a mistake do not say that mistakes are impossible: a larger share of a
+        class whose rows would be mistaken more often remains possible. Only increases count.
         """
-        error, z = np.sqrt(self.variance(request.estimand)), request.z(priors.size)
-        score = _Score.of(self, request.estimand)
-        lower, upper = score.bound(z, 0.0), score.bound(z, 1.0)
-        return PriorInterval.around(priors, lower, upper, error, "asymptotic")
+        M, n, z = self.n_target, self.n_validation, request.z(priors.size)
+        population = request.estimand == "population"
+        others, labels = _others(np.maximum(self.raw, 0)), (1.0 if population else 0.0) / M
+        raw = (1 - CLIPPED) * self.raw + CLIPPED * np.clip(self.raw, 0, 1)
 
+        def of_both(power: int, moments: Vector) -> tuple[Vector, Vector]:
+            """Return what a class itself adds, and what the others do that share the rest."""
+            return np.diagonal(moments), np.einsum("mk,km->m", others**power, moments)
 
-@dataclass(frozen=True)
-class _Score:
-    r"""The variance of :math:`\hat p_m - t` where the share of class m is t, for all m at once.
-
-    The other classes share :math:`1 - t` as in the estimate, by :math:`o_k`. Then
-
-    .. math:: a(t) = \frac{t (1 - t) + t T_{mm} + (1 - t) \sum_k o_k T_{km}}{M}
-        + t^2 \frac{T_{mm}}{n_m} + (1 - t)^2 \sum_k o_k^2 \frac{T_{km}}{n_k}.
-
-    That is the variance at validation's own columns. If t is true, validation has been lucky or
-    unlucky, and its columns are likelier where they explain :math:`U = \hat p_m - t`: the mean
-    vote of class k moves by :math:`p_k T_{km} U / (n_k v)`, and the variance with it, by the third
-    moment :math:`\kappa`:
-
-    .. math:: v = a + c\,U / v, \qquad
-        c(t) = t^3 \frac{\kappa_{mm}}{n_m^2} + (1 - t)^3 \sum_k o_k^3 \frac{\kappa_{km}}{n_k^2}.
-
-    So ten rows without a mistake do not say that mistakes are impossible: a larger share of a class
-    whose rows would be mistaken more often remains possible. Only increases count.
-    """
-
-    raw: Vector
-    labels: Vector | float
-    target: tuple[Vector, Vector, Vector]
-    variance: tuple[Vector, Vector]
-    skewness: tuple[Vector, Vector]
-
-    @classmethod
-    def of(cls, votes: Votes, estimand: str) -> "_Score":
-        K, n, M = votes.raw.size, votes.n_validation, votes.n_target
-        own, skew = np.diagonal(votes.within), np.diagonal(votes.skewness)
-        others = _others(np.maximum(votes.raw, 0))
-        labels = (1.0 if estimand == "population" else 0.0) / M
-        by_others = np.einsum("mk,km->m", others, votes.within) / M
-        raw = (1 - CLIPPED) * votes.raw + CLIPPED * np.clip(votes.raw, 0, 1)
+        own, by_others = (part / M for part in of_both(1, self.within))
+        variance = of_both(2, self.within / n[:, None])
+        skewness = of_both(3, self.skewness / n[:, None] ** 2)
         # a target more diverse than these classes explain is as noisy as it looks
-        seen = votes.target_variance / M if estimand == "population" else np.zeros(K)
-        excess = seen - labels * raw * (1 - raw) - raw * own / M - (1 - raw) * by_others
-        return cls(
-            raw,
-            labels,
-            (own / M, by_others, np.maximum(excess, 0)),
-            (own / n, np.einsum("mk,km->m", others**2, votes.within / n[:, None])),
-            (skew / n**2, np.einsum("mk,km->m", others**3, votes.skewness / n[:, None] ** 2)),
-        )
-
-    def at(self, t: Vector) -> Vector:
-        """Return v(t)."""
-        rest = 1 - t
-        own, others, excess = self.target
-        a = self.labels * t * rest + t * own + rest * others + excess
-        a = a + t**2 * self.variance[0] + rest**2 * self.variance[1]
-        c = t**3 * self.skewness[0] + rest**3 * self.skewness[1]
-        return 0.5 * (a + np.sqrt(a**2 + 4 * np.maximum(c * (self.raw - t), 0)))
-
-    def bound(self, z: float, end: float) -> Vector:
-        """Return where :math:`U^2 = z^2 v` between the estimate and an end, 0 or 1, or the end."""
+        seen = self.target_variance / M if population else np.zeros_like(raw)
+        excess = np.maximum(seen - labels * raw * (1 - raw) - raw * own - (1 - raw) * by_others, 0)
 
         def accepts(t: Vector) -> Mask:
-            return (self.raw - t) ** 2 <= z**2 * self.at(t)
+            rest = 1 - t
+            a = labels * t * rest + t * own + rest * by_others + excess
+            a = a + t**2 * variance[0] + rest**2 * variance[1]
+            c = t**3 * skewness[0] + rest**3 * skewness[1]
+            v = 0.5 * (a + np.sqrt(a**2 + 4 * np.maximum(c * (raw - t), 0)))
+            return (raw - t) ** 2 <= z**2 * v
 
-        inside, outside = np.clip(self.raw, 0, 1), np.full_like(self.raw, end)
-        kept = accepts(outside)
-        for _ in range(STEPS):
-            middle = 0.5 * (inside + outside)
-            fits = accepts(middle)
-            inside, outside = np.where(fits, middle, inside), np.where(fits, outside, middle)
-        return np.where(kept, end, inside)
+        def bound(end: float) -> Vector:
+            """Return where U^2 = z^2 v between the estimate and an end, or the end."""
+            inside, outside = np.clip(raw, 0, 1), np.full_like(raw, end)
+            kept = accepts(outside)
+            for _ in range(STEPS):
+                middle = 0.5 * (inside + outside)
+                fits = accepts(middle)
+                inside, outside = np.where(fits, middle, inside), np.where(fits, outside, middle)
+            return np.where(kept, end, inside)
+
+        error = np.sqrt(self.variance(request.estimand))
+        return PriorInterval.around(priors, bound(0.0), bound(1.0), error, "asymptotic")
 
 
 def _others(shares: Vector) -> Vector:

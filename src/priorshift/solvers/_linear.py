@@ -38,6 +38,8 @@ def singular_range(M: Vector) -> tuple[float, float]:
     >>> [round(one, 3) for one in singular_range(np.array([[0.8, 0.2], [0.2, 0.8]]))]
     [1.0, 0.6]
     """
+    if M.shape[0] > M.shape[1] > MANY_CLASSES:
+        M = np.asarray(np.linalg.qr(M, mode="r"))  # has the same singular values
     if len(M) > MANY_CLASSES and (factors := _regular_factors(M)) is not None:
         from scipy.sparse.linalg import LinearOperator, eigsh
 

@@ -151,7 +151,7 @@ class Mixture:
         float64): good enough for steps, not for certificates. Where p leaves a row without any
         probability, the likelihood is -inf and the gradient is not finite.
         """
-        A, kernel = self.A, _Evaluate(self.scale * p, self.weights, self.hidden)
+        A, kernel = self.A, partial(_evaluate, self.scale * p, self.weights, self.hidden)
         # blocks to multiply by vectors may be larger if that takes no copy in float64
         copies = A.dtype != np.float64 and (exact or not is_array(A))
         bytes_ = self.block_bytes if copies else max(self.block_bytes, BLOCK_BYTES)
@@ -185,7 +185,8 @@ class Mixture:
         """
         A, weights, at = self._sample(p, n_rows, slope)
         hidden = None if weights is not None else self.hidden  # a sample has no hidden rows
-        kernel = _Gram(self.scale * p, weights, hidden, self.scale if self.wide else None)
+        scale = self.scale if self.wide else None
+        kernel = partial(_gram, self.scale * p, weights, hidden, scale)
         K = self.n_classes
         work = (A.shape[0] if at is None else at.size) * K**2 / GEMM_SPEED_UP
         if at is None:
@@ -225,7 +226,7 @@ class Mixture:
             return self.A, self.weights, None
         slope = self.evaluate(p, exact=False)[1] if slope is None else slope
         fetched, step = not is_array(self.A), float(slope.sum()) / n_rows
-        kernel = _Sample(self.scale * p, self.scale, self.weights, step, fetched)
+        kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, fetched)
         found, parts = map_reduce(kernel, self.A, block_bytes=self.block_bytes)
         chosen, stands_for = np.concatenate(found), np.concatenate(parts)
         if fetched:
@@ -343,73 +344,77 @@ def _impossible(scale: Vector, block: Block, _: slice) -> int:
     return int(np.count_nonzero(times(block, scale) <= 0))
 
 
-@dataclass(frozen=True)
-class RowKernel:
-    """Base of kernels that need each row's likelihood `a_i . mixed`, `mixed` being the scaled p."""
+def likelihoods(
+    mixed: Vector, weights: Vector | None, hidden: Vector | None, block: Block, rows: slice
+) -> tuple[Vector | None, Vector]:
+    """Return the weights of a block's rows, None for 1, and their likelihoods `a_i . mixed`.
 
-    mixed: Vector  # (K,), or one column per p
-    weights: Vector | None
-    hidden: Vector | None
-
-    def likelihoods(self, block: Block, rows: slice) -> tuple[Vector | None, Vector]:
-        """Return the weights of a block's rows, None for 1, and their likelihoods."""
-        u = times(block, self.mixed)
-        if self.hidden is not None:
-            return pass_over(block, u, self.hidden)
-        if self.weights is None:
-            return None, u
-        w = self.weights[rows]
-        return (w if u.ndim == 1 else w[:, None]), u
+    `mixed` is the scaled p, or one column per p.
+    """
+    u = times(block, mixed)
+    if hidden is not None:
+        return pass_over(block, u, hidden)
+    if weights is None:
+        return None, u
+    w = weights[rows]
+    return (w if u.ndim == 1 else w[:, None]), u
 
 
-class _Evaluate(RowKernel):
+def _evaluate(
+    mixed: Vector, weights: Vector | None, hidden: Vector | None, block: Block, rows: slice
+) -> tuple[float, Vector]:
     """Return the likelihood of a block, and its gradient by the scaled p."""
-
-    def __call__(self, block: Block, rows: slice) -> tuple[float, Vector]:
-        w, u = self.likelihoods(block, rows)
-        u = u.astype(np.float64, copy=False)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            logs, slopes = np.log(u), (1.0 if w is None else w) / u
-            likelihood = float((logs if w is None else w * logs).sum())
-            return likelihood, slopes.astype(block.dtype, copy=False) @ block
+    w, u = likelihoods(mixed, weights, hidden, block, rows)
+    u = u.astype(np.float64, copy=False)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        logs, slopes = np.log(u), (1.0 if w is None else w) / u
+        likelihood = float((logs if w is None else w * logs).sum())
+        return likelihood, slopes.astype(block.dtype, copy=False) @ block
 
 
-@dataclass(frozen=True)
-class _Gram(RowKernel):
+def _gram(
+    mixed: Vector,
+    weights: Vector | None,
+    hidden: Vector | None,
+    scale: Vector | None,
+    block: Block,
+    rows: slice,
+) -> Vector:
     """Return `sum_i w_i/(a_i.p)^2 a_i a_i^T` of a block, scaled if a scale is given."""
-
-    scale: Vector | None
-
-    def __call__(self, block: Block, rows: slice) -> Vector:
-        w, u = self.likelihoods(block, rows)
-        if self.scale is not None:
-            block = block * self.scale.astype(block.dtype)
-        root = 1.0 if w is None else np.sqrt(w)
-        block = block * (root / u)[:, None].astype(block.dtype, copy=False)
-        with np.errstate(over="ignore", invalid="ignore"):  # a row that is next to impossible
-            return block.T @ block
+    w, u = likelihoods(mixed, weights, hidden, block, rows)
+    if scale is not None:
+        block = block * scale.astype(block.dtype)
+    root = 1.0 if w is None else np.sqrt(w)
+    block = block * (root / u)[:, None].astype(block.dtype, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):  # a row that is next to impossible
+        return block.T @ block
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """Choose rows by a bound on their leverage; return them, or their numbers, and their weight."""
+def _sample(
+    mixed: Vector,
+    scale: Vector,
+    weights: Vector | None,
+    step: float,
+    fetched: bool,
+    block: Block,
+    rows: slice,
+) -> tuple[list[Floats | Indices], list[Vector]]:
+    """Choose rows by a bound on their leverage; return them, or their numbers, and their weight.
 
-    mixed: Vector
-    scale: Vector
-    weights: Vector | None
-    step: float
-    fetched: bool
-
-    def __call__(self, block: Block, rows: slice) -> tuple[list[Floats | Indices], list[Vector]]:
-        u = times(block, self.mixed).astype(np.float64, copy=False)
-        leverage = times(block, self.scale)
-        leverage = np.divide(leverage, u, out=np.zeros_like(u), where=u > 0)
-        if self.weights is not None:
-            leverage *= self.weights[rows]
-        # where the ticks begin must not be the same in all blocks, or small ones are never chosen
-        first = (rows.start + 1) * GOLDEN_RATIO % 1
-        chosen, stands_for = _systematic_sample(leverage, self.step, first)
-        return [block[chosen] if self.fetched else chosen + rows.start], [stands_for]
+    Each stands for as many rows as it is chosen in proportion to.
+    """
+    u = times(block, mixed).astype(np.float64, copy=False)
+    leverage = times(block, scale)
+    leverage = np.divide(leverage, u, out=np.zeros_like(u), where=u > 0)
+    if weights is not None:
+        leverage *= weights[rows]
+    # where the ticks begin must not be the same in all blocks, or small ones are never chosen
+    first = (rows.start + 1) * GOLDEN_RATIO % 1
+    cumulated = np.cumsum(leverage)
+    ticks = np.arange(first * step, cumulated[-1], step)
+    at = np.searchsorted(cumulated, ticks).clip(max=leverage.size - 1)
+    chosen, hits = np.unique(at, return_counts=True)
+    return [block[chosen] if fetched else chosen + rows.start], [hits * step / leverage[chosen]]
 
 
 def pass_over(block: Block, u: Vector, scale: Vector) -> tuple[Vector, Vector]:
@@ -417,12 +422,3 @@ def pass_over(block: Block, u: Vector, scale: Vector) -> tuple[Vector, Vector]:
     possible = times(block, scale) > 0
     possible = possible.reshape(-1, *[1] * (u.ndim - 1))
     return possible.astype(np.float64), np.where(possible, u, 1.0)
-
-
-def _systematic_sample(chance: Vector, step: float, first: float) -> tuple[Indices, Vector]:
-    """Choose rows in proportion to `chance`; return them with how many rows each stands for."""
-    cumulated = np.cumsum(chance)
-    ticks = np.arange(first * step, cumulated[-1], step)
-    at = np.searchsorted(cumulated, ticks).clip(max=chance.size - 1)
-    chosen, hits = np.unique(at, return_counts=True)
-    return chosen, hits * step / chance[chosen]

@@ -27,7 +27,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Vector
 from priorshift.border import Block, map_reduce
-from priorshift.solvers._mixture import Mixture, RowKernel
+from priorshift.solvers._mixture import Mixture, likelihoods
 from priorshift.solvers._simplex import project_simplex
 from priorshift.solvers._solution import Solution
 
@@ -57,8 +57,11 @@ def gradient_ascent(
     rates = np.asarray(learning_rates)
     P = np.repeat(_project(start[:, None]), rates.size, axis=1)
     moving, steps = np.ones(rates.size, bool), np.zeros(rates.size, int)
+    # alpha < 1 may outweigh the rows, and the sign of the objective must not change
+    total = max(problem.total, problem.total - float(problem.excess.sum()))
     for _ in range(n_steps):
-        new = _project(P[:, moving] + rates[moving] * _mean_gradients(problem, P[:, moving]))
+        gradient = _slopes(problem, P[:, moving]) + problem.excess[:, None] / P[:, moving]
+        new = _project(P[:, moving] + rates[moving] * (gradient / total))
         length = np.linalg.norm(new - P[:, moving], axis=0)
         P[:, moving] = new
         steps[moving] += 1
@@ -152,28 +155,20 @@ def _project(P: Vector) -> Vector:
     return FLOOR + room * project_simplex((P - FLOOR) / room)
 
 
-def _mean_gradients(problem: Mixture, P: Vector) -> Vector:
-    """Return the gradient of f/T at every column of P."""
-    slopes = _slopes(problem, P)
-    # alpha < 1 may outweigh the rows, and the sign of the objective must not change
-    total = max(problem.total, problem.total - float(problem.excess.sum()))
-    return (slopes + problem.excess[:, None] / P) / total
-
-
 def _slopes(problem: Mixture, P: Vector) -> Vector:
     """Return the gradient of the likelihood at every column of P."""
     scale = problem.scale[:, None]
-    kernel = _Slopes(scale * P, problem.weights, problem.hidden)
+    kernel = partial(_slopes_of_block, scale * P, problem.weights, problem.hidden)
     return scale * map_reduce(kernel, problem.A, work=problem.A.size * P.shape[1])
 
 
-class _Slopes(RowKernel):
+def _slopes_of_block(
+    mixed: Vector, weights: Vector | None, hidden: Vector | None, block: Block, rows: slice
+) -> Vector:
     """Return the gradient of the likelihood of a block at every column of the scaled P."""
-
-    def __call__(self, block: Block, rows: slice) -> Vector:
-        w, U = self.likelihoods(block, rows)
-        slopes = np.divide(1.0 if w is None else w, U, out=np.zeros_like(U), where=U > 0)
-        return (block.T @ slopes.astype(block.dtype, copy=False)).astype(np.float64)
+    w, U = likelihoods(mixed, weights, hidden, block, rows)
+    slopes = np.divide(1.0 if w is None else w, U, out=np.zeros_like(U), where=U > 0)
+    return (block.T @ slopes.astype(block.dtype, copy=False)).astype(np.float64)
 
 
 def _honest(
