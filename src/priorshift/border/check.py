@@ -47,6 +47,9 @@ MOST_COUNT = 2**63 - 1
 MOST_DRAWS = 10**6
 """Random draws of an interval or a test: more of them take hours and tell no more."""
 
+LEAST_LEVEL = 1e-9
+"""How near to 0 or 1 a level may be."""
+
 ONE_HOT_NUMBERS = 2**24
 """Rows times classes up to which decisions are spread out in memory where rows are needed."""
 
@@ -371,9 +374,11 @@ def check_count(value: int, name: str, least: int = 1, most: int = MOST_COUNT) -
 
 
 def check_level(level: float, name: str = "alpha") -> float:
-    """Check a level: above 0 and below 1."""
-    if not 0 < check_fraction(level, name) < 1:
-        raise ValueError(f"{name} must be above 0 and below 1; got {brief(level)}.")
+    """Check a level: above 0 and below 1, and so far from both that quantiles are numbers."""
+    if not LEAST_LEVEL <= check_fraction(level, name) <= 1 - LEAST_LEVEL:
+        raise ValueError(
+            f"{name} must be above 0 and below 1, by at least {LEAST_LEVEL:g}; got {brief(level)}."
+        )
     return float(level)
 
 
