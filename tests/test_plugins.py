@@ -265,7 +265,7 @@ def test_a_subclass_that_finds_priors_in_its_own_way_is_asked_for_them(data, mon
         def _estimate_counts(self, target):
             found = super()._estimate_counts(target)
             mixed = 0.5 * (found.priors + self.source_priors_)
-            return self._result_of(target, mixed, Solution(mixed, "direct"))
+            return self._result(mixed, Solution(mixed, "direct"), target)
 
     monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
     ps.register_estimator(Half)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -449,43 +449,25 @@ def assess(
         if "goal" in estimator.get_params():
             aim = (estimator.get_params()["costs"], estimator.get_params()["goal"])
         aimed = Goal.of(*aim, data.classes)
+        rows, labels = data.y_proba_val, data.classes[data.y_val]
         fitted = estimator
         if not is_fitted(estimator):
-            fitted = estimator.fit(
-                data.y_proba_val, data.classes[data.y_val], classes=data.classes, **given
-            )
+            fitted = estimator.fit(rows, labels, classes=data.classes, **given)
         estimate, no_interval = _estimate(fitted, data, confidence_level, seed)
         mean, past, groups = None, None, None
         if data.decided_shares is None:
-            rows, labels = data.y_proba_val, data.classes[data.y_val]
             if groups_val is not None:
-                grouped = evidence.read_groups(
-                    groups_val, data.y_val.size, None, argument("groups_val")
-                )
-                groups, y = grouped[0], data.y_val
-                past = evidence.replay(
-                    rows, y, grouped, data.classes, method, aimed, random_state, **given
-                )
+                name = argument("groups_val")
+                grouped = evidence.read_groups(groups_val, labels.size, None, name)
+                history = (rows, data.y_val, grouped, data.classes)
+                past = evidence.replay(*history, method, aimed, random_state, **given)
+                groups = grouped[0]
             mean = evidence.fit_mean(fitted, rows, labels, groups=groups, **given)
             if past is not None and past.n_groups < evidence.FEWEST_GROUPS:
                 groups = None  # too few to tell how groups differ: rows count
-    found = _weigh(
-        data,
-        estimate,
-        given,
-        confidence_level,
-        seed,
-        aimed,
-        mean=mean,
-        groups=groups,
-        past=past,
-        assumed=assume_prior_shift,
-    )
-    return replace(
-        found,
-        facts=(*found.facts, *no_interval),
-        warnings=tuple(dict.fromkeys((*told, *found.warnings))),
-    )
+        case = Case(data, estimate, confidence_level, aimed, mean, groups)
+        found = _weigh(case, given, seed, past, assume_prior_shift)
+    return replace(found, facts=(*found.facts, *no_interval), warnings=tuple(dict.fromkeys(told)))
 
 
 def weigh(
@@ -532,7 +514,9 @@ random_state
     seed = 0 if random_state is None else random_state
     with _collected():
         mean = None if data.decided_shares is not None else _fit_mean(data, given)
-    return _weigh(data, estimate, given, confidence_level, seed, mean=mean)
+    with _collected() as told:
+        found = _weigh(Case(data, estimate, confidence_level, ACCURACY, mean), given, seed)
+    return replace(found, warnings=tuple(told))
 
 
 def _fit_mean(data: Data, given: dict[str, Any]) -> CalibratedMean:
@@ -541,31 +525,24 @@ def _fit_mean(data: Data, given: dict[str, Any]) -> CalibratedMean:
 
 
 def _weigh(
-    data: Data,
-    estimate: PriorEstimate,
+    case: Case,
     given: dict[str, Any],
-    level: float,
     seed: Any,
-    goal: Goal = ACCURACY,
-    *,
-    mean: CalibratedMean | None = None,
-    groups: Indices | None = None,
     past: evidence.Backtest | None = None,
     assumed: bool = False,
 ) -> Assessment:
-    """Gather the evidence about an estimate, rule on it, and say why."""
-    goal = goal.at(estimate.priors)
-    with _collected() as told:
-        numbers = _gather(data, estimate, level, goal, mean, groups)
-        test, untested = _test(data, given, seed)
-    estimate, obstacle = numbers.estimate, _obstacle(data, numbers, test, assumed)
-    assumed = assumed and obstacle is None
-    near = past if past is not None and past.reaches(numbers.moved) else None
+    """Test for a shift, rule on a case, and say why."""
+    data, estimate, goal, level = case.data, case.estimate, case.goal, case.level
+    test, untested = _test(data, given, seed)
     shifted = None if test is None else test.rejected
-    ruling = _rule(data, numbers, goal, shifted, near, assumed, obstacle)
+    ruling = case.judge(shifted, test, past, assumed)
     gain = _unit(goal).of(*ruling.gain, level, (-1.0, 1.0) if goal.in_points else None)
-    before, after = numbers.before, _score_after(data, numbers, gain.value, goal)
-    report = _report(data, numbers, ruling, near, assumed, level)
+    before, after = case.before, None
+    if before is not None and case.after is not None and data.decided_shares is None:
+        # before plus the gain by all evidence, with an interval as by validation
+        moved = gain.value if goal.in_points else -gain.value
+        after = case.after.moved_to(before.value + moved, goal.bounds)
+    report = case.shares_to_report()
     if estimate.source_priors is not None:  # one "before" for all readings
         report = replace(
             report,
@@ -581,42 +558,40 @@ def _weigh(
             gain=(gain.value, gain.low, gain.high),
             scores=None if before is None or after is None else (before.value, after.value),
             shifted=bool(shifted),
-            unknown=_unknown_classes(estimate),
+            unknown=case.unknown_classes,
         )
-    facts = [] if obstacle is None else [obstacle]
-    facts += _facts(data, numbers, test, report, past, near, assumed, goal, level)
-    facts += [*numbers.missing, *untested]
+    facts = [] if case.obstacle is None else [case.obstacle]
+    facts += [*case.facts(report), *case.missing, *untested]
     if (looked_at := data.y_proba_target.shape[0]) < data.n_target:
         facts.append(fact("sampled", n=looked_at, n_target=data.n_target))
-    if ruling.verdict == "unclear" and obstacle is None:
-        facts += _advice(data, numbers)
+    if ruling.verdict == "unclear" and case.obstacle is None:
+        facts += case.advice()
     return Assessment(
         verdict=ruling.verdict,
         action=ruling.action,
         headline=said,
         facts=tuple(facts),
         gain=gain,
-        estimate=following(estimate, ruling.action, numbers.mean),
+        estimate=following(estimate, ruling.action, case.mean),
         shift_test=test,
-        assumption_test=None if test is None else test.assumption,
-        diagnostics=numbers.diagnostics,
-        measured=numbers.measured,
-        ppi=numbers.ppi,
-        kind=numbers.kind,
-        unexplained=0.0 if numbers.explained is None else numbers.explained.unexplained,
-        calibrated_mean=numbers.mean,
+        assumption_test=case.assumption,
+        diagnostics=case.diagnostics,
+        measured=case.measured,
+        ppi=case.ppi,
+        kind=case.kind,
+        unexplained=case.unexplained,
+        calibrated_mean=case.mean,
         shares_to_report=report,
         backtest=past,
         n_val=data.y_val.size,
         n_target=data.n_target,
-        rows_looked_at=data.y_proba_target.shape[0],
-        warnings=tuple(told),
+        rows_looked_at=looked_at,
         goal=goal.name,
         score_before=before,
         score_after=after,
         costs=goal.costs,
         decided_shares=data.decided_shares,
-        _full=None if numbers.mean is None else adapting(estimate),
+        _full=None if case.mean is None else adapting(estimate),
     )
 
 
@@ -681,14 +656,12 @@ class Verdicts:
             return "leave"  # decisions cannot be adapted
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
         with _collected():
-            if self._mean is None and data.decided_shares is None:
+            if self._mean is None:
                 self._mean = _fit_mean(data, {"source_label_priors": self.source_label_priors})
-            numbers = _gather(data, estimate, 0.95, ACCURACY, self._mean, None)
-            shifted: bool | None = None
+            case, shifted = Case(data, estimate, fitted=self._mean), None
             with suppress(ValueError):  # too few rows
                 shifted = evidence.is_shifted(*rows, self.source_label_priors, data.classes)
-            obstacle = _obstacle(data, numbers)
-            return _rule(data, numbers, ACCURACY, shifted, None, False, obstacle).verdict
+            return case.judge(shifted).verdict
 
 
 # Inputs
@@ -788,31 +761,219 @@ def _collected() -> Iterator[list[str]]:
     told.extend(dict.fromkeys(str(warning.message) for warning in caught))
 
 
-# Numbers
+# The evidence
 
 
-class Numbers(NamedTuple):
-    """What validation and labels of the target say of an estimate, under either reading."""
+class Case:
+    """What validation and labels of the target say of an estimate, under either reading.
 
-    estimate: PriorEstimate
-    mean: PriorEstimate | None
-    explained: evidence.Explained | None
-    kind: Kind
-    promises: dict[Action, Promise]
-    """What actions gain by validation and predictions."""
-    changed: float
-    """Share of the decisions that adapting in full changes."""
-    diagnostics: evidence.Diagnostics | None
-    before: evidence.Expected | None
-    after: evidence.Expected | None
-    """The goal's score by validation, before and after adapting."""
-    measured: Measured | None
-    gains: dict[Action, Gain] | None
-    """What actions gain by labels of the target."""
-    shares: tuple[Vector, Vector] | None
-    """Class shares by labels of the target, and their variance."""
-    ppi: PriorEstimate | None
-    missing: tuple[Fact, ...]
+    Attributes
+    ----------
+    estimate, mean : PriorEstimate
+        Both readings of the target; decisions have no calibrated mean.
+    explained, kind : Explained or None, Kind
+    promises : dict from action to Promise
+        What actions gain by validation and predictions.
+    changed : float
+        Share of the decisions that adapting in full changes.
+    diagnostics : Diagnostics or None
+    before, after : Expected or None
+        The goal's score by validation, before and after adapting.
+    measured, ppi : Measured and PriorEstimate, or None
+        The goal and the shares by labels of the target.
+    gains, shares : dict from action to Gain, and two arrays, or None
+        What actions gain by labels of the target; class shares by them, and their variance.
+    missing : tuple of Fact
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        estimate: PriorEstimate,
+        level: float = 0.95,
+        goal: Goal = ACCURACY,
+        fitted: CalibratedMean | None = None,
+        groups: Indices | None = None,
+    ) -> None:
+        goal = goal.at(estimate.priors)
+        self.data, self.estimate, self.level, self.goal = data, estimate, level, goal
+        self.diagnostics: evidence.Diagnostics | None = None
+        self.missing: tuple[Fact, ...] = ()
+        rows = data.y_proba_val, data.classes[data.y_val], data.y_proba_target
+        try:
+            self.diagnostics = evidence.diagnose(*rows, estimate, confidence_level=level)
+        except ValueError as error:
+            if data.decided_shares is None:  # of decisions, it is about adapting them
+                self.missing = (fact("no_diagnostics", error=str(error)),)
+        self.before, self.after = self._scores()
+        self.mean: PriorEstimate | None = None
+        self.explained: evidence.Explained | None = None
+        self.kind, self.changed, zero = Kind(), 0.0, Gain(0.0, 0.0)
+        self.promises: dict[Action, Promise] = {"adapt": Promise(zero, zero, zero, zero, 0.0)}
+        self.gains: dict[Action, Gain] | None = None
+        self.shares: tuple[Vector, Vector] | None = None
+        target = evidence.Acted(*[data.y_proba_target.values] * 3)
+        if fitted is not None:
+            target = self._read_both_ways(fitted, groups)
+        differ = evidence.rows_that_differ(goal, target)
+        strata = evidence.Strata(differ, data.labelled, data.y_target)
+        self.measured, self.ppi = self._measure(target, strata)
+        if fitted is not None and self.measured is not None:
+            self.shares = evidence.measure_shares(target.calibrated, strata)
+            if strata.tell:
+                self.gains = evidence.measure_gains(goal, target, strata)
+
+    def _read_both_ways(self, fitted: CalibratedMean, groups: Indices | None) -> evidence.Acted:
+        """Say what kind of shift it is, and what actions gain under either reading."""
+        data, estimate, goal = self.data, self.estimate, self.goal
+        mean = self.mean = fitted.estimate(data.y_proba_target, self.level)
+        if estimate.decision is not None:
+            estimate = self.estimate = replace(estimate, calibration=mean.calibrator)
+        target = evidence.act_on_target(estimate, mean, data.y_proba_target.values)
+        validation = evidence.act(estimate, data.y_proba_val.values, fitted.out_of_fold())
+        shares = evidence.shares_by_reading(estimate, mean)
+        ratio = evidence.amplification(shares.estimate, shares.mean, shares.before)
+        self.kind = Kind(1.0, 1.0, 1.0, ratio)  # nothing speaks against prior shift
+        if data.classes.size <= MOST_CLASSES:
+            sides = validation.y_proba, data.y_val, target.y_proba
+            found = self.explained = evidence.explain_by_priors(*sides, shares.before, self.level)
+            self.kind = Kind(found.value, *(found.interval or (0.0, 1.0)), ratio)
+        known = (goal, validation, data.y_val, target, shares, groups)
+        self.promises = {
+            "calibrate": evidence.promise(*known, adapts=False),
+            "adapt": evidence.promise(*known, adapts=True),
+        }
+        own = estimate.decision
+        if own is not None and own["goal"] == goal.name and groups is None:
+            expected = Gain(own["full_gain"], own["full_gain_se"])  # one gain, one number
+            self.promises["adapt"] = self.promises["adapt"]._replace(prior=expected)
+        self.changed = float((goal.decide(target.adapted) != goal.decide(target.y_proba)).mean())
+        return target
+
+    def _scores(self) -> tuple[evidence.Expected | None, evidence.Expected | None]:
+        """Return the goal's score to expect on the target, before and after adapting.
+
+        Per class as on validation, weighted by the estimated shares; in balanced accuracy all
+        classes weigh the same. In other goals than accuracy the estimate that made the rule also
+        scores it.
+        """
+        data, estimate, goal = self.data, self.estimate, self.goal
+        if goal.name == "accuracy":
+            known = self.diagnostics
+            return (None, None) if known is None else (known.accuracy_before, known.accuracy_after)
+        rows, y, K = data.y_proba_val.values, data.y_val, data.classes.size
+        seen, noise = np.bincount(y, minlength=K) > 0, np.zeros((K, K))
+        shares = np.where(seen, estimate.priors, 0.0)
+        if not shares.any():
+            return None, None
+        if goal.name == "balanced_accuracy":
+            shares = seen.astype(np.float64)
+        elif estimate.standard_error is not None:
+            noise = np.diag(estimate.standard_error**2)
+        adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
+        known_shares = (y, shares / shares.sum(), noise, self.level, goal.bounds)
+        before, after = (
+            _unit(goal)(**evidence.expected_score(goal.scores(y, one), *known_shares).to_dict())
+            for one in (rows, adapted)
+        )
+        return before, after
+
+    def _measure(
+        self, target: evidence.Acted, strata: evidence.Strata
+    ) -> tuple[Measured | None, PriorEstimate | None]:
+        """Measure the goal on labelled rows of the target, before and after, and the shares.
+
+        Labels are weighed by stratum: those of `rows_to_label` were not drawn alike.
+        """
+        data, goal, level = self.data, self.goal, self.level
+        n, y = data.labelled.size, data.y_target
+        if n < 2:
+            return None, None
+        # 1 over each label's chance of being asked for; labels drawn at random fall on changed
+        # rows as often as rows are changed
+        weight, share = np.ones(n), strata.changed.mean()
+        on_changed = strata.changed[data.labelled]
+        if abs(on_changed.sum() - n * share) > 3 * np.sqrt(n * share * (1 - share)):
+            size = np.where(on_changed, share, 1 - share)
+            weight = size / np.where(on_changed, on_changed.sum(), n - on_changed.sum())
+        alike = np.allclose(weight, weight[0])
+        before, after = (
+            goal.scores(y, one[data.labelled]) for one in (target.y_proba, target.adapted)
+        )
+        if goal.name == "balanced_accuracy":  # every class that occurs weighs the same
+            counts = np.bincount(y, weight)
+            scale = weight.sum() / (np.count_nonzero(counts) * counts[y])
+            before, after = before * scale, after * scale
+        least, most = goal.bounds
+
+        def mean(scores: Vector, low: float, high: float) -> evidence.Expected:
+            value, variance = strata.mean(scores, 0.5)
+            return _unit(goal).of(float(value), float(np.sqrt(variance)), level, (low, high))
+
+        saved = after - before if goal.in_points else before - after
+        promised = p_value = None
+        if alike or not strata.changed.any():
+            right = (goal.decide(target.y_proba[data.labelled]) == y).astype(np.float64)
+            hits = goal.decide(data.y_proba_val.values) == data.y_val
+            promised, p_value = compare_recall(data.y_val, hits, y, right, data.classes.size)
+        weights = np.ones(len(target.y_proba))
+        weights[data.labelled] = weight
+        ppi = PPI().fit(classes=data.classes)
+        shares = ppi.estimate(
+            data.y_proba_target,
+            level,
+            y_target=data.labels,
+            sample_weight=None if alike else weights,
+            simultaneous=True,
+        )
+        measured = Measured(
+            n,
+            mean(before, least, most),
+            mean(after, least, most),
+            mean(saved, least - most, most - least),
+            promised,
+            p_value,
+        )
+        return measured, shares
+
+    # The verdict
+
+    def judge(
+        self,
+        shifted: bool | None,
+        test: evidence.ShiftTest | None = None,
+        past: evidence.Backtest | None = None,
+        assumed: bool = False,
+    ) -> Ruling:
+        """Ask for the verdict; decisions cannot be adapted one by one, and are always left.
+
+        Without a test, what the method decided tells whether the class balance changed.
+        """
+        self.test, self.past = test, past
+        self.assumption = None if test is None else test.assumption
+        self.obstacle = self._find_obstacle(assumed)
+        self.assumed = assumed and self.obstacle is None
+        self.near = past if past is not None and past.reaches(self.moved) else None
+        why = None if self.obstacle is None else self.obstacle.name
+        if self.data.decided_shares is not None:
+            lost = why is not None and self.ppi is None
+            verdict: Verdict = "unclear" if lost else "leave"
+            self.ruling = Ruling(verdict, "none", why or "decisions", Gain(0.0, 0.0))
+            return self.ruling
+        decided = self.estimate.decision
+        if shifted is None:
+            shifted = decided is None or decided["reason"] != "no_shift"
+        self.ruling = judge(
+            self.promises,
+            self.kind,
+            shifted=shifted or self.kind.explained is not None,
+            measured=self.gains,
+            past=None if self.near is None else self.near.gains,
+            assumed=self.assumed,
+            obstacle=why,
+            worth=WORTH * self.goal.scale,
+        )
+        return self.ruling
 
     @property
     def moved(self) -> float:
@@ -820,196 +981,168 @@ class Numbers(NamedTuple):
         assert self.mean is not None
         return float(np.abs(self.estimate.priors - self.mean.source_priors).sum() / 2)
 
+    @property
+    def unexplained(self) -> float:
+        """Bound on the share of the target that looks like no mixture of validation's classes."""
+        return 0.0 if self.explained is None else self.explained.unexplained
 
-def _gather(
-    data: Data,
-    estimate: PriorEstimate,
-    level: float,
-    goal: Goal,
-    fitted: CalibratedMean | None,
-    groups: Indices | None,
-) -> Numbers:
-    """Work out what actions should gain under either reading, and what labels say of them."""
-    diagnostics: evidence.Diagnostics | None = None
-    missing: tuple[Fact, ...] = ()
-    rows = data.y_proba_val, data.classes[data.y_val], data.y_proba_target
-    try:
-        diagnostics = evidence.diagnose(*rows, estimate, confidence_level=level)
-    except ValueError as error:
-        if data.decided_shares is None:  # of decisions, it is about adapting them
-            missing = (fact("no_diagnostics", error=str(error)),)
-    scores = _scores(data, estimate, level, goal, diagnostics)
-    before, after, _ = scores or (None, None, None)
-    if fitted is None:
-        nothing = evidence.Acted(*[data.y_proba_target.values] * 3)
-        measured, ppi = _measure(data, nothing, None, level, goal)
-        zero = Gain(0.0, 0.0)
-        none = Promise(zero, zero, zero, zero, 0.0)
-        return Numbers(
-            estimate, None, None, Kind(), {"adapt": none}, 0.0, diagnostics, before, after,
-            measured, None, None, ppi, missing,
-        )  # fmt: skip
-    mean = fitted.estimate(data.y_proba_target, level)
-    if estimate.decision is not None:
-        estimate = replace(estimate, calibration=mean.calibrator)
-    target = evidence.act_on_target(estimate, mean, data.y_proba_target.values)
-    validation = evidence.act(estimate, data.y_proba_val.values, fitted.out_of_fold())
-    shares = evidence.shares_by_reading(estimate, mean)
-    explained = None
-    ratio = evidence.amplification(shares.estimate, shares.mean, shares.before)
-    kind = Kind(1.0, 1.0, 1.0, ratio)  # nothing speaks against prior shift
-    if data.classes.size <= MOST_CLASSES:
-        explained = evidence.explain_by_priors(
-            validation.y_proba, data.y_val, target.y_proba, shares.before, level
-        )
-        kind = Kind(explained.value, *(explained.interval or (0.0, 1.0)), ratio)
-    known = (validation, data.y_val, target, shares, groups)
-    promises: dict[Action, Promise] = {
-        "calibrate": evidence.promise(goal, *known, adapts=False),
-        "adapt": evidence.promise(goal, *known, adapts=True),
-    }
-    own = estimate.decision
-    if own is not None and own["goal"] == goal.name and groups is None:
-        expected = Gain(own["full_gain"], own["full_gain_se"])  # one gain, one number
-        promises["adapt"] = promises["adapt"]._replace(prior=expected)
-    strata = evidence.Strata(evidence.rows_that_differ(goal, target), data.labelled, data.y_target)
-    measured, ppi = _measure(data, target, strata, level, goal)
-    told = measured is not None and strata.tell
-    return Numbers(
-        estimate,
-        mean,
-        explained,
-        kind,
-        promises,
-        float((goal.decide(target.adapted) != goal.decide(target.y_proba)).mean()),
-        diagnostics,
-        before,
-        after,
-        measured,
-        evidence.measure_gains(goal, target, strata) if told else None,
-        None if measured is None else evidence.measure_shares(target.calibrated, strata),
-        ppi,
-        missing,
-    )
+    @property
+    def unknown_classes(self) -> list[Any]:
+        """Classes that nothing is known of, so that predictions cannot be adapted to them."""
+        decided = self.estimate.decision
+        return [] if decided is None else list(decided["unknown_classes"])
 
-
-def _scores(
-    data: Data,
-    estimate: PriorEstimate,
-    level: float,
-    goal: Goal,
-    diagnostics: evidence.Diagnostics | None,
-) -> tuple[evidence.Expected, evidence.Expected, evidence.Expected] | None:
-    """Return the goal's score to expect on the target, before and after adapting, and the gain.
-
-    Per class as on validation, weighted by the estimated shares; in balanced accuracy all classes
-    weigh the same. In other goals than accuracy the estimate that made the rule also scores it.
-    """
-    if goal.name == "accuracy":
-        if (known := diagnostics) is None:
+    def _find_obstacle(self, assumed: bool) -> Fact | None:
+        """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
+        data, kind, found = self.data, self.kind, self.assumption
+        values, y = data.y_proba_val.values, data.y_val
+        if data.decided_shares is not None:
+            return found.fact_of_decisions() if found is not None and found.rejected else None
+        if data.n_target < FEWEST_TARGET_ROWS:
+            return fact("few_target_rows", n=data.n_target, least=FEWEST_TARGET_ROWS)
+        if (said := order_in_words(values, y, data.classes)) is not None:
+            return fact("columns_swapped", text=said)
+        z, least = evidence.label_information(values, y), evidence.least_information(y.size)
+        if z is not None and z < least:
+            if y.size < FEW_ROWS:
+                return fact("few_rows", n=y.size, least=FEW_ROWS)
+            return fact("no_information", n=y.size, z=z, least=least)
+        if unknown := self.unknown_classes:
+            return fact("unknown_class", n=len(unknown))
+        if self.gains is not None:  # labels of the target tell, whatever validation is worth
             return None
-        return known.accuracy_before, known.accuracy_after, known.accuracy_gain
-    rows, y, K = data.y_proba_val.values, data.y_val, data.classes.size
-    seen, noise = np.bincount(y, minlength=K) > 0, np.zeros((K, K))
-    priors = np.where(seen, estimate.priors, 0.0)
-    if not priors.any():
-        return None
-    balanced = goal.name == "balanced_accuracy"
-    if not balanced and estimate.standard_error is not None:
-        noise = np.diag(estimate.standard_error**2)
-    shares = seen / seen.sum() if balanced else priors / priors.sum()
-    adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
-    before, after = (
-        _unit(goal)(
-            **evidence.expected_score(
-                goal.scores(y, one), y, shares, noise, level, goal.bounds
-            ).to_dict()
-        )
-        for one in (rows, adapted)
-    )
-    if goal.by_decisions:
-        saved = goal.saved(y, goal.decide(rows), goal.decide(adapted))
-    else:
-        saved = goal.scores(y, rows) - goal.scores(y, adapted)
-    most = max(goal.scale, float(np.abs(saved).max(initial=0.0)))
-    return before, after, evidence.expected_score(saved, y, priors, noise, level, (-most, most))
+        if (seen := self._seen_before()) is not None:
+            return seen
+        unlike, surely = self.unexplained, kind.refuted or (found is not None and found.rejected)
+        if not assumed or kind.explained is None or unlike < TOO_UNLIKE or not surely:
+            return None
+        return fact("assumed_wrongly", unlike=min(unlike, 1.0), share=kind.explained)
+
+    def _seen_before(self) -> Fact | None:
+        """Say that the model seems to have been trained on validation, if so.
+
+        Nearly all of validation is right, and the model is less sure of the target, by five
+        points, than of validation's classes at the target's shares: new rows are harder than known
+        ones.
+        """
+        priors, y = self.estimate.priors, self.data.y_val
+        val, K = self.data.y_proba_val.values, priors.size
+        rows, accuracy = np.bincount(y, minlength=K), float((val.argmax(axis=1) == y).mean())
+        sure = np.bincount(y, val.max(axis=1), K) / np.maximum(rows, 1)
+        shares = np.where(rows > 0, priors, 0.0)
+        expected = float(shares @ sure / max(shares.sum(), 1e-12))
+        confidence = float(self.data.y_proba_target.values.max(axis=1).mean())
+        if accuracy < 0.98 or expected - confidence < 0.05:
+            return None
+        return fact("seen_before", accuracy=accuracy, expected=expected, confidence=confidence)
+
+    def shares_to_report(self) -> PriorEstimate:
+        """Choose the shares to report: by labels, by history, or between both readings."""
+        estimate, mean, ppi = self.estimate, self.mean, self.ppi
+        if mean is None:  # decisions: what labels say where they contradict the estimate, or more
+            if ppi is None or ppi.interval is None or ppi.standard_error is None:
+                return estimate
+            low, high = ppi.interval.T
+            outside = ((estimate.priors < low) | (estimate.priors > high)).any()
+            if self.ruling.why == "drifted" or outside:
+                return ppi
+            error = estimate.standard_error
+            return ppi if error is None or error.mean() > ppi.standard_error.mean() else estimate
+        if self.near is not None and self.near.gains is not None and not self.assumed:
+            reading = evidence.shares_by_history(estimate, mean, self.near, self.level)
+        else:
+            reading = evidence.hedge_shares(
+                estimate,
+                mean,
+                self.kind,
+                self.unexplained,
+                supported=self.assumed or self.ruling.why == "helps",
+                n_val=self.data.y_val.size,
+                level=self.level,
+            )
+        if self.shares is None:
+            return reading
+        return evidence.shares_by_labels(reading, *self.shares, self.level)
+
+    # The facts
+
+    def facts(self, report: PriorEstimate) -> Iterator[Fact]:
+        """List what the verdict rests on."""
+        data, estimate, mean, goal = self.data, self.estimate, self.mean, self.goal
+        level, test, labels, kind = self.level, self.test, self.measured, self.kind
+        if self.gains is not None and (seen := self._seen_before()) is not None:
+            yield seen
+        if test is not None:  # how far it changed is what the estimate says, as everywhere
+            yield test.fact((report if mean is None else estimate).total_variation)
+        found = self.assumption
+        if mean is None:
+            if found is None:
+                yield fact("by_decisions", n_target=data.n_target)
+            elif not found.rejected:  # else it was said first
+                yield found.fact_of_decisions()
+        else:
+            if self.explained is not None and kind.explained is None:
+                noticed = test is not None and test.rejected
+                sizes = {"n_val": data.y_val.size, "n_target": data.n_target}
+                yield fact("little_changed" if noticed else "nothing_changed", **sizes)
+            elif self.explained is not None:
+                yield fact("explained", share=kind.explained, low=kind.low, high=kind.high)
+            if self.assumed and kind.explained is not None and kind.explained < WELL:
+                yield fact("assumed", share=kind.explained)
+            if found is not None and (found.n_repeated_val or found.n_repeated_target):
+                yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
+            full = self.promises["adapt"]
+            readings = {"if_prior_shift": full.prior, "if_covariate_shift": full.covariate}
+            for name, gain in readings.items():
+                bounds = asdict(evidence.Expected.of(*gain, level))
+                yield fact(name, goal=goal.name, **bounds, level=level, changed=self.changed)
+        if self.past is not None:
+            yield fact("history", text=self.past.sentence)
+            if self.near is None:
+                yield fact("moved_further", moved=self.moved)
+        if labels is not None:
+            n, before, after = labels.n_labelled, labels.before.value, labels.after.value
+            if mean is None:
+                yield fact("measured_decisions", n=n, right=before)
+            else:
+                yield fact("measured", goal=goal.name, n=n, before=before, after=after)
+            if labels.p_value is not None and labels.p_value > 1 - level:
+                yield fact("as_on_validation", p_value=labels.p_value)
+            elif labels.p_value is not None:
+                promised = labels.expected_before
+                yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)
+        if mean is not None:
+            k = int(np.abs(estimate.priors - mean.priors).argmax())
+            assert report.interval is not None
+            low, high = report.interval[k].tolist()
+            known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
+            known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
+            yield fact("readings", **known, low=low, high=high, level=level)
+            if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < RARE:
+                label, other = data.classes[np.argsort(report.priors)].tolist()
+                share = float(report.priors.min())
+                yield fact("rare", label=str(label), other=str(other), share=share)
+        decided = estimate.decision
+        if decided is not None and decided["mismatch"] is not None:
+            yield fact("mismatch", text=decided["mismatch"])
+
+    def advice(self) -> Iterator[Fact]:
+        """Say what would help where the verdict is unclear: more rows, and always a few labels."""
+        data, known = self.data, self.diagnostics
+        counts = np.bincount(data.y_val, minlength=data.classes.size)
+        rarest = int(counts.argmin())
+        effective = FEW_ROWS if known is None else known.effective_sample_size
+        if min(effective, counts[rarest]) < FEW_ROWS:
+            few = {"label": str(data.classes[rarest]), "n": int(counts[rarest])}
+            yield fact("more_validation", **few, n_val=data.y_val.size)
+        elif data.n_target < FEW_ROWS * data.classes.size:
+            yield fact("more_target", n=data.n_target)
+        yield fact("label_rows", n=min(LABELS, data.n_target), more=self.measured is not None)
 
 
 def _unit(goal: Goal) -> type[evidence.Expected]:
     """Return what shows a score or a gain as the goal counts it: in per cent, or as a number."""
     return evidence.Expected if goal.in_points else evidence.ExpectedNumber
-
-
-def _score_after(data: Data, numbers: Numbers, gain: float, goal: Goal) -> evidence.Expected | None:
-    """Return the score before plus the gain by all evidence, with an interval as by validation.
-
-    None for decisions, which cannot be adapted.
-    """
-    before, found = numbers.before, numbers.after
-    if before is None or found is None or data.decided_shares is not None:
-        return None
-    return found.moved_to(before.value + (gain if goal.in_points else -gain), goal.bounds)
-
-
-def _measure(
-    data: Data, target: evidence.Acted, strata: evidence.Strata | None, level: float, goal: Goal
-) -> tuple[Measured | None, PriorEstimate | None]:
-    """Measure the goal on labelled rows of the target, before adapting and after, and the shares.
-
-    Labels are weighed by stratum: those of `rows_to_label` were not drawn alike.
-    """
-    n, y = data.labelled.size, data.y_target
-    if n < 2:
-        return None, None
-    if strata is None:
-        strata = evidence.Strata(np.zeros(len(target.y_proba), bool), data.labelled, y)
-    weight = _chances(strata)
-    before, after = (goal.scores(y, one[data.labelled]) for one in (target.y_proba, target.adapted))
-    if goal.name == "balanced_accuracy":  # every class that occurs weighs the same
-        counts = np.bincount(y, weight)
-        scale = weight.sum() / (np.count_nonzero(counts) * counts[y])
-        before, after = before * scale, after * scale
-    least, most = goal.bounds
-
-    def mean(scores: Vector, low: float, high: float) -> evidence.Expected:
-        value, variance = strata.mean(scores, 0.5)
-        return _unit(goal).of(float(value), float(np.sqrt(variance)), level, (low, high))
-
-    saved = after - before if goal.in_points else before - after
-    gain = mean(saved, least - most, most - least)
-    promised = p_value = None
-    if np.allclose(weight, weight[0]) or not strata.changed.any():
-        right = (goal.decide(target.y_proba[data.labelled]) == y).astype(np.float64)
-        hits = goal.decide(data.y_proba_val.values) == data.y_val
-        promised, p_value = compare_recall(data.y_val, hits, y, right, data.classes.size)
-    weights = np.ones(len(target.y_proba))
-    weights[data.labelled] = weight
-    ppi = (
-        PPI()
-        .fit(classes=data.classes)
-        .estimate(
-            data.y_proba_target,
-            level,
-            y_target=data.labels,
-            sample_weight=None if np.allclose(weight, weight[0]) else weights,
-            simultaneous=True,
-        )
-    )
-    bounds = mean(before, least, most), mean(after, least, most)
-    return Measured(n, *bounds, gain, promised, p_value), ppi
-
-
-def _chances(strata: evidence.Strata) -> Vector:
-    """Return 1 over each label's chance of being asked for; 1 where labels were drawn alike.
-
-    Labels drawn at random fall on changed rows as often as rows are changed.
-    """
-    share, n = strata.changed.mean(), strata.labelled.size
-    on_changed = strata.changed[strata.labelled]
-    if abs(on_changed.sum() - n * share) <= 3 * np.sqrt(n * share * (1 - share)):
-        return np.ones(n)
-    size = np.where(on_changed, share, 1 - share)
-    return np.asarray(size / np.where(on_changed, on_changed.sum(), n - on_changed.sum()))
 
 
 def compare_recall(
@@ -1080,120 +1213,12 @@ def _test(
     return test, ()
 
 
-def _report(
-    data: Data,
-    numbers: Numbers,
-    ruling: Ruling,
-    past: evidence.Backtest | None,
-    assumed: bool,
-    level: float,
-) -> PriorEstimate:
-    """Choose the shares to report: by labels, by history, or between both readings."""
-    estimate, mean, ppi = numbers.estimate, numbers.mean, numbers.ppi
-    if mean is None:  # decisions: what labels say where they contradict the estimate, or know more
-        if ppi is None or ppi.interval is None or ppi.standard_error is None:
-            return estimate
-        if ruling.why == "drifted":
-            return ppi
-        low, high = ppi.interval.T
-        if ((estimate.priors < low) | (estimate.priors > high)).any():
-            return ppi
-        error = estimate.standard_error
-        return ppi if error is None or error.mean() > ppi.standard_error.mean() else estimate
-    if past is not None and past.gains is not None and not assumed:
-        reading = evidence.shares_by_history(estimate, mean, past, level)
-    else:
-        reading = evidence.hedge_shares(
-            estimate,
-            mean,
-            numbers.kind,
-            numbers.explained,
-            supported=assumed or ruling.why == "helps",
-            n_val=data.y_val.size,
-            level=level,
-        )
-    if numbers.shares is None:
-        return reading
-    return evidence.shares_by_labels(reading, *numbers.shares, level)
-
-
 def vaguest_share(estimate: PriorEstimate) -> int | None:
     """Return the class whose share is least known, if it is too vague to report."""
     if estimate.interval is None:
         return None
     width = np.ptp(estimate.interval, axis=1)
     return int(width.argmax()) if width.max() >= TOO_WIDE else None
-
-
-# The verdict
-
-
-def _rule(
-    data: Data,
-    numbers: Numbers,
-    goal: Goal,
-    shifted: bool | None,
-    past: evidence.Backtest | None,
-    assumed: bool,
-    obstacle: Fact | None,
-) -> Ruling:
-    """Ask for the verdict; decisions cannot be adapted one by one, and are always left.
-
-    Without a test, what the method decided tells whether the class balance changed.
-    """
-    if data.decided_shares is not None:
-        why, gain = "decisions" if obstacle is None else obstacle.name, Gain(0.0, 0.0)
-        lost = obstacle is not None and numbers.ppi is None
-        return Ruling("unclear" if lost else "leave", "none", why, gain)
-    decided = numbers.estimate.decision
-    if shifted is None:
-        shifted = decided is None or decided["reason"] != "no_shift"
-    return judge(
-        numbers.promises,
-        numbers.kind,
-        shifted=shifted or numbers.kind.explained is not None,
-        measured=numbers.gains,
-        past=None if past is None else past.gains,
-        assumed=assumed,
-        obstacle=None if obstacle is None else obstacle.name,
-        worth=WORTH * goal.scale,
-    )
-
-
-def _obstacle(
-    data: Data, numbers: Numbers, test: evidence.ShiftTest | None = None, assumed: bool = False
-) -> Fact | None:
-    """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
-    values, y = data.y_proba_val.values, data.y_val
-    if data.decided_shares is not None:
-        found = None if test is None else test.assumption
-        return found.fact_of_decisions() if found is not None and found.rejected else None
-    if data.n_target < FEWEST_TARGET_ROWS:
-        return fact("few_target_rows", n=data.n_target, least=FEWEST_TARGET_ROWS)
-    if (said := order_in_words(values, y, data.classes)) is not None:
-        return fact("columns_swapped", text=said)
-    z, least = evidence.label_information(values, y), evidence.least_information(y.size)
-    if z is not None and z < least:
-        if y.size < FEW_ROWS:
-            return fact("few_rows", n=y.size, least=FEW_ROWS)
-        return fact("no_information", n=y.size, z=z, least=least)
-    if unknown := _unknown_classes(numbers.estimate):
-        return fact("unknown_class", n=len(unknown))
-    if numbers.gains is not None:  # labels of the target tell, whatever validation is worth
-        return None
-    if (seen := _seen_before(data, numbers.estimate.priors)) is not None:
-        return seen
-    found, kind = None if test is None else test.assumption, numbers.kind
-    unlike = 0.0 if numbers.explained is None else numbers.explained.unexplained
-    surely = kind.refuted or (found is not None and found.rejected)
-    if not assumed or kind.explained is None or unlike < TOO_UNLIKE or not surely:
-        return None
-    return fact("assumed_wrongly", unlike=min(unlike, 1.0), share=kind.explained)
-
-
-def _unknown_classes(estimate: PriorEstimate) -> list[Any]:
-    """Return classes that nothing is known of, so that predictions cannot be adapted to them."""
-    return [] if estimate.decision is None else list(estimate.decision["unknown_classes"])
 
 
 adapting = evidence.ungated
@@ -1209,119 +1234,6 @@ def following(
     if action == "calibrate" and found.calibrator is None and mean is not None:
         return replace(found, calibrator=mean.calibrator)
     return found
-
-
-# The facts
-
-
-def _facts(
-    data: Data,
-    numbers: Numbers,
-    test: evidence.ShiftTest | None,
-    report: PriorEstimate,
-    past: evidence.Backtest | None,
-    near: evidence.Backtest | None,
-    assumed: bool,
-    goal: Goal,
-    level: float,
-) -> Iterator[Fact]:
-    """List what the verdict rests on."""
-    estimate, mean, labels = numbers.estimate, numbers.mean, numbers.measured
-    if numbers.gains is not None and (seen := _seen_before(data, estimate.priors)) is not None:
-        yield seen
-    if test is not None:  # how far it changed is what the estimate says, as everywhere
-        yield test.fact((report if mean is None else estimate).total_variation)
-    if mean is None:
-        found = None if test is None else test.assumption
-        if found is None:
-            yield fact("by_decisions", n_target=data.n_target)
-        elif not found.rejected:  # else it was said first
-            yield found.fact_of_decisions()
-    else:
-        yield from _facts_of_kind(data, numbers, test, assumed)
-        full = numbers.promises["adapt"]
-        for name, gain in (("if_prior_shift", full.prior), ("if_covariate_shift", full.covariate)):
-            bounds = asdict(evidence.Expected.of(*gain, level))
-            yield fact(name, goal=goal.name, **bounds, level=level, changed=numbers.changed)
-    if past is not None:
-        yield fact("history", text=past.sentence)
-        if near is None:
-            yield fact("moved_further", moved=numbers.moved)
-    if labels is not None:
-        n, before, after = labels.n_labelled, labels.before.value, labels.after.value
-        if mean is None:
-            yield fact("measured_decisions", n=n, right=before)
-        else:
-            yield fact("measured", goal=goal.name, n=n, before=before, after=after)
-        if labels.p_value is not None and labels.p_value > 1 - level:
-            yield fact("as_on_validation", p_value=labels.p_value)
-        elif labels.p_value is not None:
-            promised = labels.expected_before
-            yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)
-    if mean is not None:
-        k = int(np.abs(estimate.priors - mean.priors).argmax())
-        assert report.interval is not None
-        low, high = report.interval[k].tolist()
-        known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
-        known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
-        yield fact("readings", **known, low=low, high=high, level=level)
-        if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < RARE:
-            label, other = data.classes[np.argsort(report.priors)].tolist()
-            share = float(report.priors.min())
-            yield fact("rare", label=str(label), other=str(other), share=share)
-    decided = estimate.decision
-    if decided is not None and decided["mismatch"] is not None:
-        yield fact("mismatch", text=decided["mismatch"])
-
-
-def _seen_before(data: Data, priors: Vector) -> Fact | None:
-    """Say that the model seems to have been trained on validation, if so.
-
-    Nearly all of validation is right, and the model is less sure of the target, by five points,
-    than of validation's classes at the target's shares: new rows are harder than known ones.
-    """
-    val, y, K = data.y_proba_val.values, data.y_val, priors.size
-    rows, accuracy = np.bincount(y, minlength=K), float((val.argmax(axis=1) == y).mean())
-    sure = np.bincount(y, val.max(axis=1), K) / np.maximum(rows, 1)
-    shares = np.where(rows > 0, priors, 0.0)
-    expected = float(shares @ sure / max(shares.sum(), 1e-12))
-    confidence = float(data.y_proba_target.values.max(axis=1).mean())
-    if accuracy < 0.98 or expected - confidence < 0.05:
-        return None
-    return fact("seen_before", accuracy=accuracy, expected=expected, confidence=confidence)
-
-
-def _facts_of_kind(
-    data: Data, numbers: Numbers, test: evidence.ShiftTest | None, assumed: bool
-) -> Iterator[Fact]:
-    """Say how much a change of class balance explains, and how far the readings are apart."""
-    kind = numbers.kind
-    if numbers.explained is not None:
-        if kind.explained is None:
-            noticed = test is not None and test.rejected
-            sizes = {"n_val": data.y_val.size, "n_target": data.n_target}
-            yield fact("little_changed" if noticed else "nothing_changed", **sizes)
-        else:
-            size = {"share": kind.explained, "low": kind.low, "high": kind.high}
-            yield fact("explained", **size)
-    if assumed and kind.explained is not None and kind.explained < WELL:
-        yield fact("assumed", share=kind.explained)
-    found = None if test is None else test.assumption
-    if found is not None and (found.n_repeated_val or found.n_repeated_target):
-        yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
-
-
-def _advice(data: Data, numbers: Numbers) -> Iterator[Fact]:
-    """Say what would help where the verdict is unclear: larger samples, and always a few labels."""
-    counts = np.bincount(data.y_val, minlength=data.classes.size)
-    rarest, known = int(counts.argmin()), numbers.diagnostics
-    effective = FEW_ROWS if known is None else known.effective_sample_size
-    if min(effective, counts[rarest]) < FEW_ROWS:
-        few = {"label": str(data.classes[rarest]), "n": int(counts[rarest])}
-        yield fact("more_validation", **few, n_val=data.y_val.size)
-    elif data.n_target < FEW_ROWS * data.classes.size:
-        yield fact("more_target", n=data.n_target)
-    yield fact("label_rows", n=min(LABELS, data.n_target), more=numbers.measured is not None)
 
 
 def _headline_of_decisions(report: PriorEstimate, decided: Vector, drifted: bool) -> Headline:

@@ -440,7 +440,7 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if self.calibrator is None or isinstance(self.calibrator, TemperatureScaling):
             why = class_weight_of(self.estimator_)
         if not why and found is not None:
-            why = found.say(self.classes_)
+            why = found
         if why:
             warn_user(
                 f"{why}, so the mean prediction, which stands for source_priors, is not the class "

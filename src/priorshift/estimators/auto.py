@@ -399,9 +399,7 @@ class Auto(PriorEstimator):
     def _say_mismatch(self) -> str | None:
         """Say where validation's predictions contradict its labels, if they do."""
         found = None if self._balance.given else self._mismatch_on(self._validation)
-        if found is None:
-            return None
-        return f"{found.say(self.classes_)}; Auto corrects for it."
+        return None if found is None else f"{found}; Auto corrects for it."
 
     def calibrate_validation(self) -> Floats:
         """Return validation's probabilities, calibrated by maps that did not see the row's fold.

@@ -39,14 +39,13 @@ from priorshift.estimators.data import (
     GIVEN,
     Evidence,
     Given,
-    Mismatch,
     SeenTarget,
     TargetCounts,
     TargetLabels,
     Validation,
     ValidationCounts,
     label_sources,
-    mismatch_of,
+    say_mismatch,
 )
 from priorshift.estimators.inputs import (
     are_decisions,
@@ -413,9 +412,9 @@ class PriorEstimator(BaseEstimator):
         """Warn where the mean prediction cannot be the priors that the model was trained under."""
         if self._given.any or self.outputs in ("calibrated", "ignored"):
             return
-        if (found := self._mismatch_on(rows)) is not None:
+        if (said := self._mismatch_on(rows)) is not None:
             warn_user(
-                f"{found.say(self.classes_)}. {type(self).__name__} takes the mean prediction for "
+                f"{said}. {type(self).__name__} takes the mean prediction for "
                 "the priors that the model was trained under. Give "
                 f"{argument('source_priors', 'source_priors=')} those priors "
                 f"({1 / self.classes_.size:.3g} per class after class_weight='balanced'), or use "
@@ -423,15 +422,15 @@ class PriorEstimator(BaseEstimator):
                 PriorShiftWarning,
             )
 
-    def _mismatch_on(self, rows: Validation | None) -> Mismatch | None:
-        """Compare the mean prediction with the labels of validation."""
+    def _mismatch_on(self, rows: Validation | None) -> str | None:
+        """Say where the mean prediction contradicts the labels of validation, if it does."""
         if rows is None or rows.y is None or self._counts is None:
             return None
         labelled = np.bincount(rows.y, rows.weight, self.classes_.size)
         predicted = self._counts.predicted.frequencies
         weight = rows.weight / rows.weight.max()
         n = weight.sum() ** 2 / (weight @ weight)
-        return mismatch_of(predicted, labelled / labelled.sum(), float(n))
+        return say_mismatch(predicted, labelled / labelled.sum(), float(n), self.classes_)
 
     def _labelled_rows(self) -> Validation:
         """Return the validation rows with their labels, or say how to keep them."""
@@ -641,9 +640,7 @@ class PriorEstimator(BaseEstimator):
         if self._decisions_only:
             return self._estimate_decisions(DecisionCounts.from_arrays(y_proba, decision="hard"))
         target = self._seen_target(y_proba, "a confusion matrix").count(self.confusion_.decision)
-        if not target.empty:
-            return self._estimate_counts(target)
-        return self._only_unseen(target, y_proba.shape[0])
+        return self._only_unseen(target) if target.empty else self._estimate_counts(target)
 
     def _estimate_labelled(
         self, y_proba: Rows, labels: TargetLabels, request: IntervalRequest | None
@@ -770,18 +767,10 @@ class PriorEstimator(BaseEstimator):
                 ConvergenceWarning,
             )
 
-    def _only_unseen(self, target: SeenTarget | TargetCounts, n_target: int) -> PriorEstimate:
+    def _only_unseen(self, target: SeenTarget | TargetCounts) -> PriorEstimate:
         """Return the estimate of a target that has no class that validation saw."""
         priors = target.unseen_priors / target.unseen_priors.sum()
-        unseen = self._unseen(target)
-        return self._result(priors, Solution(priors, "direct"), n_target, unseen_classes=unseen)
-
-    def _result_of(
-        self, target: TargetCounts, priors: Vector, solution: Solution, **more: Any
-    ) -> PriorEstimate:
-        """Wrap the priors of all classes, and say which of them validation lacks."""
-        n_target, unseen = target.counts.n_samples, self._unseen(target)
-        return self._result(priors, solution, n_target, unseen_classes=unseen, **more)
+        return self._result(priors, Solution(priors, "direct"), target)
 
     def _condition(self, M: Any, seen: Mask, *, singular: bool | None = None) -> dict[str, Any]:
         """Return the condition number of a confusion matrix among the classes that were seen.
@@ -809,13 +798,20 @@ class PriorEstimator(BaseEstimator):
             warn_user(f"{self.name}: {caution}", PriorShiftWarning)
         return {"condition_number": condition, "cautions": (caution,)}
 
-    def _unseen(self, target: SeenTarget | TargetCounts) -> tuple[Any, ...]:
-        return tuple(self.classes_[~target.seen].tolist())
-
     def _result(
-        self, priors: Vector, solution: Solution, n_target: int, **more: Any
+        self,
+        priors: Vector,
+        solution: Solution,
+        target: SeenTarget | TargetCounts | int,
+        **more: Any,
     ) -> PriorEstimate:
-        """Wrap a solution."""
+        """Wrap the priors of all classes; the target tells which of them validation lacks.
+
+        Where that does not matter, its number of rows will do.
+        """
+        if isinstance(target, SeenTarget | TargetCounts):
+            more["unseen_classes"] = tuple(self.classes_[~target.seen].tolist())
+            target = target.n_rows
         source = self._denominator
         lost = (priors > NOTICEABLE) & (False if source is None else source <= NO_PRIOR)
         if lost.any():
@@ -832,7 +828,7 @@ class PriorEstimator(BaseEstimator):
             priors=priors,
             source_priors=source,
             source_priors_from=self.source_priors_from_,
-            n_target=n_target,
+            n_target=target,
             status=solution.status,
             gap=solution.gap,
             n_iter=solution.n_iter,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from priorshift._typing import Floats, Vector
-from priorshift.adapt import prior_ratio
 from priorshift.border import (
     DENSE_CLASSES,
     Rows,
@@ -24,7 +23,7 @@ from priorshift.border import (
 )
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import Confusion, DecisionCounts, model_columns
-from priorshift.estimators.data import Validation, ValidationCounts
+from priorshift.estimators.data import Validation, ValidationCounts, posterior_problem
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.intervals import (
@@ -41,7 +40,7 @@ from priorshift.intervals import (
     refute_calibration,
     stratified_weights,
 )
-from priorshift.solvers import Mixture, maximise, solve_linear
+from priorshift.solvers import maximise, solve_linear
 
 if TYPE_CHECKING:
     from priorshift.estimators.base import PriorEstimator
@@ -115,7 +114,7 @@ def interval_by_likelihood(
         bounds = _by_resampling_rows(estimator, in_memory, found, request)
     else:
         source, mle = estimator.source_priors_, found.priors
-        problem = Mixture.of(in_memory, scale=prior_ratio(np.ones_like(source), source))
+        problem = posterior_problem(in_memory, source)
         if found.status != "certified" or (estimator._hyper_prior != 1).any():
             mle = maximise(problem, tol=MLE_TOL, start=found.priors).value
         noise = _noise_of(estimator)
@@ -329,9 +328,8 @@ def _by_resampling_rows(
             replica._settle(replace(estimator._evidence, counts=counts, rows=drawn))
         times = poisson_weights(n, rng)
         if warm:  # from near the answer, and uncopied
-            scale = prior_ratio(np.ones(K), replica.source_priors_)
-            alpha = replica._hyper_prior
-            problem = Mixture.of(y_proba, scale=scale, weights=times, alpha=alpha)
+            source, alpha = replica.source_priors_, replica._hyper_prior
+            problem = posterior_problem(y_proba, source, alpha, times)
             return maximise(problem, tol=RESAMPLE_TOL, start=found.priors).value
         return replica._estimate(y_proba[np.repeat(np.arange(n), times.astype(np.intp))]).priors
 

@@ -123,7 +123,7 @@ class CML(PriorEstimator):
         solution = self._maximise(problem, start, self._published)
         singular = is_singular(C) if self._singular is None else self._singular
         condition = self._condition(C, seen, singular=singular)
-        return self._result_of(target, target.complete(solution.value), solution, **condition)
+        return self._result(target.complete(solution.value), solution, target, **condition)
 
     def _priors_of_groups(self, counts: Vector) -> Solutions:
         C = self._columns
@@ -369,7 +369,7 @@ class JointLikelihood(PriorEstimator):
                 ConvergenceWarning,
             )
         condition = self._condition(V, target.seen, singular=is_singular(V))
-        return self._result_of(target, target.complete(solution.value), solution, **condition)
+        return self._result(target.complete(solution.value), solution, target, **condition)
 
 
 def _possible(C: Vector) -> Mask:

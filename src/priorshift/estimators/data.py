@@ -197,6 +197,17 @@ class ValidationCounts:
         )
 
 
+def posterior_problem(
+    y_proba: Rows,
+    source_priors: Vector,
+    alpha: float | Vector = 1.0,
+    weights: Vector | None = None,
+) -> Mixture:
+    """Build the problem with one row per target sample: posterior / source priors."""
+    scale = prior_ratio(np.ones_like(source_priors), source_priors)
+    return Mixture.of(y_proba, scale=scale, weights=weights, alpha=alpha)
+
+
 @dataclass(frozen=True)
 class SeenChance:
     """The chance of rows that their class is one that validation saw, at the target's priors."""
@@ -248,6 +259,11 @@ class SeenTarget(_Target):
     y_proba: Rows
     weight: SeenChance | None
 
+    @property
+    def n_rows(self) -> int:
+        """Rows of the target, of all classes."""
+        return self.y_proba.shape[0]
+
     @classmethod
     def of(cls, y_proba: Rows, seen: Mask, source_priors: Vector | None) -> "SeenTarget":
         """Set aside the classes that validation lacks.
@@ -259,9 +275,9 @@ class SeenTarget(_Target):
         if seen.all():
             return cls(seen, np.zeros(seen.size), y_proba, None)
         if source_priors is not None:
-            scale = prior_ratio(np.ones(seen.size), source_priors)
-            priors = maximise(Mixture.of(y_proba, scale=scale), tol=EM_TOL).value
-            factor = scale * priors
+            problem = posterior_problem(y_proba, source_priors)
+            priors = maximise(problem, tol=EM_TOL).value
+            factor = problem.scale * priors
         else:
             priors = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
             factor = np.ones(seen.size)
@@ -285,7 +301,7 @@ class SeenTarget(_Target):
     @property
     def empty(self) -> bool:
         """Whether all of the target belongs to classes that validation never saw."""
-        return self.size <= NONE_LEFT * self.y_proba.shape[0]
+        return self.size <= NONE_LEFT * self.n_rows
 
 
 @dataclass(frozen=True)
@@ -295,9 +311,14 @@ class TargetCounts(_Target):
     counts: DecisionCounts
 
     @property
+    def n_rows(self) -> int:
+        """Rows of the target, of all classes."""
+        return self.counts.n_samples
+
+    @property
     def empty(self) -> bool:
         """Whether all of the target belongs to classes that validation never saw."""
-        return bool(self.counts.counts.sum() <= NONE_LEFT * self.counts.n_samples)
+        return bool(self.counts.counts.sum() <= NONE_LEFT * self.n_rows)
 
     def among_seen(self, priors: Vector) -> Vector:
         """Return each seen class's share of the seen classes, even if all of `priors` are 0."""
@@ -473,27 +494,8 @@ def source_balance(
     return SourceBalance(priors, words, source_priors is not None)
 
 
-@dataclass(frozen=True)
-class Mismatch:
-    """A class whose mean prediction contradicts its share of the labels."""
-
-    column: int
-    predicted: float
-    labelled: float
-
-    def say(self, classes: Labels) -> str:
-        """Say it, with the likely cause."""
-        name = classes[self.column]
-        return (
-            f"predictions on validation contradict its labels (class {name}: "
-            f"{percent(self.predicted)} predicted on average, {percent(self.labelled)} of the "
-            "labels), as after training with class weights or on undersampled data, or where "
-            "outputs are far from calibrated"
-        )
-
-
-def mismatch_of(predicted: Vector, labelled: Vector, n: float) -> Mismatch | None:
-    r"""Return the class whose mean prediction contradicts its labels most, if any does.
+def say_mismatch(predicted: Vector, labelled: Vector, n: float, classes: Labels) -> str | None:
+    r"""Say which class's mean prediction contradicts its labels most, if any does.
 
     Only for a validation set that is drawn as the training set was. The variance of
     :math:`f_k - [y = k]` is at most the mean of :math:`f_k + [y = k]`, so means alone will do.
@@ -508,7 +510,12 @@ def mismatch_of(predicted: Vector, labelled: Vector, n: float) -> Mismatch | Non
     if not beyond.any():
         return None
     k = int(np.argmax(np.where(beyond, apart, 0.0)))
-    return Mismatch(k, float(predicted[k]), float(labelled[k]))
+    return (
+        f"predictions on validation contradict its labels (class {classes[k]}: "
+        f"{percent(predicted[k])} predicted on average, {percent(labelled[k])} of the labels), as "
+        "after training with class weights or on undersampled data, or where outputs are far from "
+        "calibrated"
+    )
 
 
 def _mean(y_proba: Floats, weight: Vector) -> tuple[Vector, Vector]:

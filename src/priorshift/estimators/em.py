@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
 from priorshift._typing import Vector
-from priorshift.adapt import prior_ratio
 from priorshift.border import (
     NO_PRIOR,
     Rows,
@@ -36,12 +35,12 @@ from priorshift.calibration import (
 )
 from priorshift.estimators.base import Learned, PriorEstimator
 from priorshift.estimators.bounds import interval_by_likelihood
-from priorshift.estimators.data import Evidence, Given, ValidationCounts
+from priorshift.estimators.data import Evidence, Given, ValidationCounts, posterior_problem
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval
-from priorshift.solvers import PUBLISHED, Mixture, Published
+from priorshift.solvers import PUBLISHED, Published
 
 SOURCE_TRUST = 0.2
 """Trust at a divergence of 1/2 between source and uniform priors, in Ye's code."""
@@ -229,12 +228,6 @@ def data_weight(target: Vector, source: Vector, uniform: Vector) -> float:
         return steep * d / (1 + steep * d)
 
     return UNIFORM_SHARE * far_from(uniform) + SOURCE_SHARE * (1 - far_from(source))
-
-
-def posterior_problem(y_proba: Rows, source_priors: Vector, alpha: float | Vector = 1.0) -> Mixture:
-    """Build the problem with one row per target sample: posterior / source priors."""
-    scale = prior_ratio(np.ones_like(source_priors), source_priors)
-    return Mixture.of(y_proba, scale=scale, alpha=alpha)
 
 
 class CalibratedEM(PriorEstimator):

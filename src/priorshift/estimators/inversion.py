@@ -96,7 +96,7 @@ class CM(PriorEstimator):
         raw = solve_linear(C, target.counts.frequencies)
         _warn_of_clipping(self, raw, target)
         priors, more = target.complete(clip_to_simplex(raw)), {"raw": target.complete(raw)}
-        return self._result_of(target, priors, Solution(raw, "direct"), **more, **condition)
+        return self._result(priors, Solution(raw, "direct"), target, **more, **condition)
 
     def _priors_of_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns, counts)
@@ -189,7 +189,7 @@ class BBSE(PriorEstimator):
         else:  # a pseudo-inverse leaves a sum other than 1; adapted rows do not depend on it
             priors = as_priors / as_priors.sum()
         raw = prior_ratio(as_priors, self.source_priors_)
-        return self._result_of(target, priors, solution, raw=raw, **condition)
+        return self._result(priors, solution, target, raw=raw, **condition)
 
     def _solve_ratio(self, J: Vector, q: Vector, source: Vector) -> tuple[Vector, Solution]:
         """Solve J w = q plainly, or with w kept a ratio of priors."""

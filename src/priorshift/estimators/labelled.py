@@ -31,7 +31,6 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv, gammaln, ndtri
 
 from priorshift._typing import Indices, Labels, Vector
-from priorshift.adapt import prior_ratio
 from priorshift.border import (
     Block,
     Rows,
@@ -55,8 +54,9 @@ from priorshift.estimators.data import (
     TargetLabels,
     Validation,
     ValidationCounts,
+    posterior_problem,
 )
-from priorshift.estimators.em import CalibratedEM, posterior_problem
+from priorshift.estimators.em import CalibratedEM
 from priorshift.estimators.inputs import MOST_CELLS
 from priorshift.estimators.references import ANGELOPOULOS, SAERENS
 from priorshift.estimators.result import PriorEstimate
@@ -69,7 +69,7 @@ from priorshift.intervals import (
     poisson_weights,
     refute_calibration,
 )
-from priorshift.solvers import Mixture, Solution, project_simplex
+from priorshift.solvers import Solution, project_simplex
 
 LEAST_WIDTH = 1e-6
 """Narrower intervals need more labels than anybody has: 4e12 of them."""
@@ -647,14 +647,10 @@ class SemiSupervisedEM(PriorEstimator):
             weight, passes = self._settled_weight(rows, counts)
         if rows is None or weight == 0:  # nothing but labels
             return Solution(counts / counts.sum(), "direct")
-        each = np.ones(rows.shape[0]) if times is None else times
-        problem = Mixture.of(
-            rows,
-            scale=prior_ratio(np.ones_like(counts), source),
-            weights=None if weight == 1 and times is None else weight * each,
-            alpha=1 + counts,
-        )
-        solution = self._maximise(problem, source)
+        weights = times
+        if weight != 1:
+            weights = weight * (np.ones(rows.shape[0]) if times is None else times)
+        solution = self._maximise(posterior_problem(rows, source, 1 + counts, weights), source)
         return replace(solution, n_iter=solution.n_iter + passes)
 
     def _settled_weight(self, rows: Rows, counts: Vector) -> tuple[float, int]:

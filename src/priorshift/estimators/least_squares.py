@@ -196,7 +196,7 @@ class GLS(PriorEstimator):
         tol = check_positive(self.tol, "tol")
         target = self._seen_target(y_proba, self.name)
         if target.empty:
-            return self._only_unseen(target, y_proba.shape[0])
+            return self._only_unseen(target)
         C = self.confusion_.conditional[:, target.seen]
         q = target.count("soft").counts.frequencies
         known = self._given.best_labels  # label priors of the source, as far as they are known
@@ -224,9 +224,8 @@ class GLS(PriorEstimator):
         return self._result(
             target.complete(solution.value),
             solution,
-            y_proba.shape[0],
+            target,
             **condition,
-            unseen_classes=self._unseen(target),
             strength=0.0 if variance == 0 and target.seen.all() else 1.0,
         )
 
@@ -311,7 +310,7 @@ class ELSA(PriorEstimator):
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
         target = self._seen_target(y_proba, self.name)
         if target.empty:
-            return self._only_unseen(target, y_proba.shape[0])
+            return self._only_unseen(target)
         with single_threaded_blas():
             equations = _Equations.of(self._labelled_rows(), target)
             priors, raw, matrix, error, change, n_iter = equations.take_rounds(tol, max_iter)
@@ -335,10 +334,9 @@ class ELSA(PriorEstimator):
         return self._result(
             target.complete(priors),
             Solution(priors, status, None, n_iter),
-            y_proba.shape[0],
+            target,
             raw=target.complete(raw),
             **condition,
-            unseen_classes=self._unseen(target),
         )
 
 

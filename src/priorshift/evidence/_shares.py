@@ -22,7 +22,6 @@ from scipy.special import ndtri
 from priorshift._typing import Vector
 from priorshift.estimators import PriorEstimate
 from priorshift.evidence._backtest import Backtest
-from priorshift.evidence._kind import Explained
 from priorshift.verdict import Kind
 
 UNEXPLAINED = 0.25
@@ -33,7 +32,7 @@ def hedge_shares(
     estimate: PriorEstimate,
     mean: PriorEstimate,
     kind: Kind,
-    explained: Explained | None,
+    unexplained: float,
     *,
     supported: bool,
     n_val: int,
@@ -42,7 +41,7 @@ def hedge_shares(
     """Return shares between both readings, or the estimate where prior shift is supported."""
     before, p, m = mean.source_priors, estimate.priors, mean.priors
     assert before is not None
-    wider = 0.0 if explained is None else UNEXPLAINED * explained.unexplained
+    wider = UNEXPLAINED * unexplained
     low, high = (p, p) if estimate.interval is None else estimate.interval.T
     if supported:
         return _bounded(estimate, p, np.minimum(low, m) - wider, np.maximum(high, m) + wider, level)
