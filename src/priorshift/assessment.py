@@ -504,7 +504,7 @@ random_state
     >>> fitted = ps.SCML().fit(data.y_proba_val, data.y_val, classes=data.classes)
     >>> shift = fitted.estimate(data.y_proba_target)
     >>> weigh(shift, data.y_proba_val, data.y_val, data.y_proba_target).verdict
-    'unclear'
+    'adapt'
     """
     check_level(confidence_level, "confidence_level")
     data = _read(y_proba_val, y_val, y_proba_target, y_target, estimate.classes)
