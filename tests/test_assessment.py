@@ -362,7 +362,7 @@ def test_labels_bear_out_an_estimate_that_holds(rng):
     low, high = found.ppi.interval.T
     assert ((low <= found.estimate.priors) & (found.estimate.priors <= high)).all()
     ppi = ps.PPI().fit(classes=[0, 1, 2])
-    expected = ppi.estimate(y_proba, 0.95, y_target=y_target, simultaneous=True)
+    expected = ppi.estimate(y_proba, 0.95, y_target=y_target)
     np.testing.assert_allclose(found.ppi.interval, expected.interval)
     assert found.measured.p_value > 0.05
     assert found.measured.expected_before == pytest.approx(found.measured.before.value, abs=0.06)
@@ -618,3 +618,31 @@ def test_a_gain_is_weighed_by_what_errors_cost_at_the_targets_shares(rng):
     told = {one.name: one.numbers for one in found.facts}
     assert told["if_prior_shift"]["high"] > 0.2 * found.score_before.value
     assert found.verdict == "unclear"
+
+
+def test_the_estimate_says_what_is_done(found):
+    assert found.estimate.decision["sentence"] == found.sentence
+    assert found.estimate.decision["adapt"]
+    rng = np.random.default_rng(2)
+    (y_proba_val, y_val), (y_proba, _) = draw(rng, 3000, SOURCE), draw(rng, 3000, TARGET, moved=1.5)
+    alone = ps.Auto().fit(y_proba_val, y_val).estimate(y_proba).decision
+    assert alone["adapt"]
+    unclear = ps.assess(y_proba_val, y_val, y_proba)
+    assert unclear.estimate.decision["sentence"] == unclear.sentence
+    assert not unclear.estimate.decision["adapt"]
+    assert unclear.estimate.decision["strength"] == unclear.estimate.strength == 0
+
+
+def test_gains_are_possible_and_shares_of_worthless_validation_not_trusted():
+    rng = np.random.default_rng(0)
+    (y_proba_val, y_val), (y_proba, _) = draw(rng, 300, SOURCE), draw(rng, 300, TARGET)
+    found = ps.assess(y_proba_val, rng.permutation(y_val), y_proba)
+    assert not found.trusted
+    assert "Class shares not to be trusted" in repr(found)
+    promised = [one.numbers for one in found.facts if one.name.startswith("if_")]
+    assert len(promised) == 2
+    assert all(-1 <= one["low"] <= one["high"] <= 1 for one in promised)
+    few = ps.assess(y_proba_val[:12], y_val[:12], y_proba[:12])
+    for one in few.facts:
+        if one.name.startswith("if_"):
+            assert -1 <= one.numbers["low"] <= one.numbers["high"] <= 1

@@ -222,6 +222,7 @@ def decisions_headline(
     all_named: bool,
     vague: tuple[Any, float, float] | None,
     drifted: bool = False,
+    erred: bool = False,
 ) -> Headline:
     """Say that decisions stay as they are, and which shares to report.
 
@@ -234,6 +235,8 @@ def decisions_headline(
         A share that is too vague to report.
     drifted : bool
         Whether decisions err otherwise than on validation, and no labels help.
+    erred : bool
+        Whether labels show that they do.
     """
     if drifted:
         return Headline(
@@ -256,7 +259,9 @@ def decisions_headline(
             f"{one} (decided: {short_percent(decided)})"
             for one, (*_, decided) in zip(shares, named, strict=True)
         ]
-    return Headline("Leave", f"your decisions stay as they are. Report {said}{listed(shares)}.")
+    but = ", but err otherwise than on validation" if erred else ""
+    rest = f"your decisions stay as they are{but}. Report {said}{listed(shares)}."
+    return Headline("Leave", rest)
 
 
 def _short(name: Any) -> str:
@@ -308,8 +313,12 @@ def by_other_goals() -> str:
 
 
 def _shifted(p_value: float, moved: float | None) -> str:
-    size = "" if moved is None else f": about {moved:.0%} of the cases belong to other classes than"
-    return f"The class balance changed (p = {p_value:.3f}){size}{' in training' if size else ''}."
+    size = f": about {moved or 0:.0%} of the cases belong to other classes than before"
+    return f"The class balance changed ({_p(p_value)}){'' if moved is None else size}."
+
+
+def _p(p_value: float) -> str:
+    return "p < 0.001" if p_value < 0.0005 else f"p = {p_value:.3f}"
 
 
 def _balance_explains(p_value: float, least: float | None) -> str:
@@ -453,8 +462,10 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "right.",
     "as_on_validation": "Within classes, decisions on them are as good as on validation (p = "
     "{p_value:.2f}).",
-    "not_as_on_validation": "Within classes, decisions on them are not as on validation, by which "
-    "{promised:.1%} should be right (p = {p_value:.3f}): more than the class balance changed.",
+    "not_as_on_validation": lambda promised, p_value: (
+        "Within classes, decisions on them are not as on validation, by which "
+        f"{promised:.1%} should be right ({_p(p_value)}): more than the class balance changed."
+    ),
     # which shares to report?
     "readings": _readings,
     "rare": lambda label, other, share: (
@@ -492,8 +503,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
 }
 """What states each fact, by its name."""
 
-TO_REPORT = "Class shares to report"
-"""Heads the table of `shares_to_report`."""
+WORTHLESS = ("columns_swapped", "no_information", "seen_before", "drifted")
+"""Facts that leave no share to be trusted, without labels of the target."""
 
 ADVICE = ("unknown_class", "more_validation", "more_target", "label_rows")
 """Facts that say what would make an unclear verdict clear."""

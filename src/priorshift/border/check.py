@@ -34,8 +34,8 @@ from priorshift.border.tensors import TensorTable, is_tensor, to_numpy
 from priorshift.exceptions import argument, missing
 from priorshift.text import brief, some
 
-SUM_TOLERANCE = 1e-3
-"""How far a row of probabilities, or a vector of priors, may sum from 1."""
+SUM_TOLERANCE = 1e-3 + 1e-6
+"""How far a row of probabilities, or a vector of priors, may sum from 1: 0.999 just may."""
 
 PERCENT = 100.0
 
@@ -747,7 +747,8 @@ def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
                     "these are percent, divide them by 100."
                 )
             if (block <= 0).all():
-                remedy = "all values are <= 0, as in log-probabilities: pass np.exp of them"
+                remedy = argument("from_logits", "pass np.exp of them")
+                remedy = f"all values are <= 0, as in log-probabilities: {remedy}"
             elif what == "a negative value":
                 remedy = "logits and log-probabilities must be passed as such, or through a softmax"
             raise ValueError(
@@ -766,7 +767,7 @@ def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
     elif total > 0 and abs(total - 1) <= far:
         remedy = f"if they were rounded, {again}"
     raise ValueError(
-        f"row {start + row} of {name} sums to {total:.6g}, not 1 (tolerance {SUM_TOLERANCE}); "
+        f"row {start + row} of {name} sums to {total:.6g}, not 1 (tolerance {SUM_TOLERANCE:.1g}); "
         f"{remedy}."
     )
 

@@ -107,7 +107,8 @@ def _from_pairs(text: str, classes: Labels) -> Any:
         try:
             pairs[name] = float(value)
         except ValueError:
-            raise ValueError(f"{pair!r} is not NAME=VALUE with a number.") from None
+            hint = " Write 0.85 instead of 85%." if pair.rstrip().endswith("%") else ""
+            raise ValueError(f"{pair!r} is not NAME=VALUE with a number.{hint}") from None
     shares, names = _shares(pairs), classes.tolist()
     missing = [name for name in names if name not in shares]
     remainder = 1 - sum(shares.values())

@@ -142,7 +142,8 @@ class PriorEstimate(FrozenArrays):
     strength : float
         Exponent of the ratio when predictions are adapted; 0 keeps their priors.
     decision : mapping or None
-        What Auto decided and why; `decision["sentence"]` says it in words.
+        What Auto decided and why, or the assessment that it is part of; `decision["sentence"]`
+        says it in words.
     cautions : tuple of str
         Why the estimate or its interval may be further off than it says, and what to do.
     adapts_to : ndarray of shape (n_classes,) or None
