@@ -6,11 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from scipy.stats import kstest
 
 import priorshift as ps
 from lab.verdicts import judge, right, simulate, table
-from priorshift import assessment
+from priorshift import assessment, words
 from priorshift.border import ArrayTable
 from priorshift.border import rows as border_rows
 from priorshift.text import number, percent
@@ -493,6 +494,36 @@ def test_a_first_group_of_a_few_rows_says_nothing_of_the_others(shifted):
     assert verdicts.on(fitted.estimate(few), few) == "unclear"
     alone = assessment.Verdicts(y_proba_val, y_val).on(fitted.estimate(many), many)
     assert verdicts.on(fitted.estimate(many), many) == alone == "adapt"
+
+
+@pytest.mark.parametrize("assumed", [False, True])
+def test_the_order_of_a_targets_columns_is_found(assumed):
+    rng = np.random.default_rng(0)
+
+    def classify(priors, n=2000):
+        y = rng.choice(3, n, p=priors)
+        logits = rng.normal(size=(n, 3)) * [1.0, 0.5, 2.0] + 2 * np.eye(3)[y]
+        return softmax(logits, axis=1), y
+
+    y_proba_val, y_val = classify([0.6, 0.3, 0.1])
+    y_proba, _ = classify([0.5, 0.2, 0.3])
+    given = {"assume_prior_shift": assumed, "classes": ["a", "b", "c"]}
+    y_val = np.array(["a", "b", "c"])[y_val]
+    right = ps.assess(y_proba_val, y_val, y_proba, **given)
+    assert not right.say("target_swapped")
+    wrong = ps.assess(y_proba_val, y_val, y_proba[:, [2, 0, 1]], **given)
+    if assumed:
+        assert wrong.verdict == "unclear"
+        assert "in another order than validation's" in wrong.sentence
+    assert "if they were c, a and b, " in wrong.say("target_swapped")
+
+
+def test_a_share_outside_both_readings_names_the_share_before():
+    known = {"label": "a", "prior": 0.6, "mean": 0.5, "before": 0.2, "low": 0.1, "high": 0.7}
+    between = words.say(words.fact("readings", **known, report=0.55, level=0.95))
+    below = words.say(words.fact("readings", **known, report=0.35, level=0.95))
+    assert "before" not in between
+    assert ", 20.0% before; report 35.0% (95% interval 10.0% to 70.0%)." in below
 
 
 @pytest.mark.parametrize("wrong", ["swapped", "adapted"])

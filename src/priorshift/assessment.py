@@ -514,7 +514,7 @@ random_state
     >>> fitted = ps.SCML().fit(data.y_proba_val, data.y_val, classes=data.classes)
     >>> shift = fitted.estimate(data.y_proba_target)
     >>> weigh(shift, data.y_proba_val, data.y_val, data.y_proba_target).verdict
-    'unclear'
+    'adapt'
     """
     check_level(confidence_level, "confidence_level")
     data = _read(y_proba_val, y_val, y_proba_target, y_target, estimate.classes)
@@ -1037,15 +1037,33 @@ class Case:
             return None
         if (seen := self._seen_before()) is not None:
             return seen
+        if assumed and (swapped := self._target_swapped()) is not None:
+            return swapped
         unlike, surely = self.unexplained, kind.refuted or (found is not None and found.rejected)
         if not assumed or kind.explained is None or unlike < TOO_UNLIKE or not surely:
             return None
         return fact("assumed_wrongly", unlike=min(unlike, 1.0), share=kind.explained)
 
+    def _target_swapped(self) -> Fact | None:
+        """Name an order of the target's columns that explains far more of it, if there is one.
+
+        Other changes can look like that, so it is a question, but enough to take nobody's word.
+        """
+        data, unlike = self.data, self.unexplained
+        if self.mean is None or self.mean.source_priors is None:
+            return None
+        rows = data.y_proba_val.values, data.y_val, data.y_proba_target.values
+        found = evidence.find_order(*rows, self.mean.source_priors, unlike)
+        if found is None:
+            return None
+        order, left = found
+        names = [str(name) for name in data.classes[np.argsort(order)]]
+        return fact("target_swapped", names=names, unlike=min(unlike, 1.0), left=left)
+
     def _seen_before(self) -> Fact | None:
         """Say that the model seems to have been trained on validation, if so.
 
-        Nearly all of validation is right, and the model is less sure of the target, by five
+        95% of validation or more is right, and the model is less sure of the target, by five
         points, than of validation's classes at the target's shares: new rows are harder than known
         ones.
         """
@@ -1056,7 +1074,7 @@ class Case:
         shares = np.where(rows > 0, priors, 0.0)
         expected = float(shares @ sure / max(shares.sum(), 1e-12))
         confidence = float(self.data.y_proba_target.values.max(axis=1).mean())
-        if accuracy < 0.98 or expected - confidence < 0.05:
+        if accuracy < 0.95 or expected - confidence < 0.05:
             return None
         return fact("seen_before", accuracy=accuracy, expected=expected, confidence=confidence)
 
@@ -1143,11 +1161,16 @@ class Case:
             low, high = report.interval[k].tolist()
             known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
             known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
+            assert mean.source_priors is not None
+            known["before"] = float(mean.source_priors[k])
             yield fact("readings", **known, low=low, high=high, level=level)
             if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < RARE:
                 label, other = data.classes[np.argsort(report.priors)].tolist()
                 share = float(report.priors.min())
                 yield fact("rare", label=str(label), other=str(other), share=share)
+            swapped = self._target_swapped()
+            if swapped is not None and self.ruling.why != swapped.name:  # else it was said first
+                yield swapped
         decided = estimate.decision
         if decided is not None and decided["mismatch"] is not None:
             yield fact("mismatch", text=decided["mismatch"])

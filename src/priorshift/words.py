@@ -166,6 +166,11 @@ HEADLINES = {
         "the columns of the predictions seem to be in another order than the classes. Put them "
         "right before anything else.",
     ),
+    "target_swapped": (
+        "Unclear",
+        "the target's columns may be in another order than validation's. Check that before "
+        "anything else.",
+    ),
     "few_rows": ("Unclear", "validation has too few rows to tell. Label more of them."),
     "few_target_rows": ("Unclear", "the target has too few rows to tell. Collect more of them."),
     "no_information": (
@@ -363,9 +368,35 @@ def _measured(goal: Aim, n: int, before: float, after: float) -> str:
     )
 
 
+def _readings(
+    label: str,
+    prior: float,
+    mean: float,
+    before: float,
+    report: float,
+    low: float,
+    high: float,
+    level: float,
+) -> str:
+    said = (
+        f"Class {label}: {percent(prior)} if each class looks as it did, {percent(mean)} if "
+        "predictions mean what they did"
+    )
+    if not min(prior, mean) <= report <= max(prior, mean):
+        said += f", {percent(before)} before"
+    return (
+        f"{said}; report {percent(report)} ({at_level(level)} {percent(low)} to {percent(high)})."
+    )
+
+
 SENTENCES: dict[str, str | Callable[..., str]] = {
     # do validation's predictions and labels belong together?
     "columns_swapped": "Before anything else: {text}",
+    "target_swapped": lambda names, unlike, left: (
+        f"Are the target's columns in order? As they are, up to {percent(unlike)} of the target "
+        f"looks like no mixture of classes; if they were {listed(names)}, {percent(left)} would. "
+        "Check the header, or in which order the model gave them."
+    ),
     "seen_before": lambda accuracy, expected, confidence: (
         "The validation rows look as if the model was trained on them: it is right on "
         f"{percent(accuracy)} of them, and surer of them than of the target ({percent(expected)} "
@@ -436,11 +467,7 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
         f"{promised:.1%} should be right ({_p(p_value)}): more than the class balance changed."
     ),
     # which shares to report?
-    "readings": lambda label, prior, mean, report, low, high, level: (
-        f"Class {label}: {percent(prior)} if each class looks as it did, {percent(mean)} if "
-        f"predictions mean what they did; report {percent(report)} ({at_level(level)} "
-        f"{percent(low)} to {percent(high)})."
-    ),
+    "readings": _readings,
     "rare": lambda label, other, share: (
         f"Only {short_percent(share)} of the cases are {quoted(label)}, so always answering "
         f"{quoted(other)} is right in {percents(1 - share)[0]}: judge {by_other_goals()} "

@@ -45,6 +45,9 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 MOST_DRAWS = 10**6
 """Random draws of an interval or a test: more of them take hours and tell no more."""
 
+LEAST_LEVEL = 1e-9
+"""How near to 0 or 1 a level may be."""
+
 SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
 
@@ -366,9 +369,11 @@ def check_count(value: int, name: str, least: int = 1, most: int = 2**63 - 1) ->
 
 
 def check_level(level: float, name: str = "alpha") -> float:
-    """Check a level: above 0 and below 1."""
-    if not 0 < check_fraction(level, name) < 1:
-        raise ValueError(f"{name} must be above 0 and below 1; got {brief(level)}.")
+    """Check a level: above 0 and below 1, and so far from both that quantiles are numbers."""
+    if not LEAST_LEVEL <= check_fraction(level, name) <= 1 - LEAST_LEVEL:
+        raise ValueError(
+            f"{name} must be above 0 and below 1, by at least {LEAST_LEVEL:g}; got {brief(level)}."
+        )
     return float(level)
 
 

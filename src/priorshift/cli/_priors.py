@@ -15,10 +15,12 @@ from priorshift.cli._read import match_labels, read_rows, text_labels
 from priorshift.files import PredictionFile, open_predictions
 
 COUNTED = ("priors", "prior", "count", "counts")
+OF_A_TARGET = ("priors", "prior", "source_priors", "count", "counts")
 COLUMNS = {
     "--source-priors": ("source_priors", "source_prior", *COUNTED),
     "--source-label-priors": ("source_label_priors", "source_priors", "source_prior", *COUNTED),
-    "--known-priors": ("priors", "prior", "source_priors", "count", "counts"),
+    "--known-priors": OF_A_TARGET,
+    "--priors": OF_A_TARGET,
 }
 """Columns or keys that hold priors, the best first."""
 

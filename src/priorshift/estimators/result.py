@@ -79,6 +79,7 @@ MADE_BY: dict[IntervalKind, str] = {
     "bootstrap": "resampling validation and target",
     "bayesian": "posterior draws of priors and confusion matrix",
     "prediction-powered": "labels and predictions of the target, whatever changed",
+    "readings": "what the target may mean: a new class balance, other features, or no change",
 }
 
 
@@ -127,7 +128,7 @@ class PriorEstimate(FrozenArrays):
     confidence_level : float or None
         Of the interval.
     interval_method : {"asymptotic", "likelihood ratio", "bootstrap", "bayesian", \
-"prediction-powered"} or None
+"prediction-powered", "readings"} or None
         How the interval was found.
     estimand : {"population", "sample"} or None
         What the interval covers: the share in the population that the target was drawn from, or

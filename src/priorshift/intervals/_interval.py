@@ -12,7 +12,7 @@ from priorshift.border import MOST_DRAWS, as_generator, check_choice, check_coun
 
 IntervalMethod = Literal["auto", "asymptotic", "bootstrap", "bayesian"]
 IntervalKind = Literal[
-    "asymptotic", "likelihood ratio", "bootstrap", "bayesian", "prediction-powered"
+    "asymptotic", "likelihood ratio", "bootstrap", "bayesian", "prediction-powered", "readings"
 ]
 Estimand = Literal["population", "sample"]
 

@@ -111,6 +111,8 @@ def _monitor_of(header: Header, arrays: Arrays) -> PriorMonitor:
     """Make a monitor of the contents of a file; raise an error if they are not whole and sound."""
     _check_arrays(arrays, len(header["times"]))
     params, named, n_batches = header["params"], header["estimator"], header["n_batches"]
+    if named["method"] not in available_estimators():
+        raise ValueError(f"method {named['method']!r} is not registered here; import its module")
     monitor = PriorMonitor(get_estimator(named["method"], **named["params"]), **params)
     monitor._check_parameters()
     monitor._begin(_restored(named, arrays), arrays["alarm.before"], seed=0)
