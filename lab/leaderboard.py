@@ -90,6 +90,8 @@ def judge(task: ShiftTask, who: Contestant, with_memory: bool) -> Result:
     start = time.perf_counter()
     try:
         priors, adapted = who.call(task)
+        if priors.shape != truth.shape or not np.isfinite(priors).all():
+            raise ValueError("no finite priors")
     except Exception as error:  # a peer's failure is a result
         away = float(np.abs(task.source_priors - truth).sum())
         return Result(task, who, away, 0.0, np.nan, error=" ".join(str(error)[:80].split()))

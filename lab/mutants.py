@@ -46,11 +46,15 @@ ROOMS = {
         ("tests/test_verdict.py", "tests/test_words.py", "tests/evidence/test_backtest.py"),
     ),
     "auto": (
-        ("estimators/auto.py", "estimators/shares.py"),
-        ("tests/estimators/test_auto.py", "tests/estimators/test_shares.py"),
+        ("estimators/auto.py", "estimators/shares.py", "calibration/average.py"),
+        (
+            "tests/estimators/test_auto.py",
+            "tests/estimators/test_shares.py",
+            "tests/calibration/test_average.py",
+        ),
     ),
     "adapt": (
-        ("adapt/_adapt*.py", "adapt/_costs.py", "adapt/_resampling.py", "adapt/_uncertain.py"),
+        ("adapt/_adapt*.py", "adapt/_costs.py", "adapt/_uncertain.py"),
         ("tests/adapt", "tests/test_decisions.py"),
     ),
     "border": (("border",), ("tests/border", "tests/estimators")),

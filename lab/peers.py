@@ -39,16 +39,19 @@ def ours(name: str) -> Contestant:
 
 
 def others() -> Iterator[Contestant]:
-    """Yield recipes and peers; what they estimate is adapted to by Bayes' rule."""
+    """Yield recipes and peers; what they estimate is adapted to by Bayes' rule.
+
+    QuaPy's EM after BCTS, which needs `abstention`, adapts the outputs that it calibrated itself.
+    """
     for maker, name, estimate, most in (*recipes(), *libraries()):
 
         def call(task: Any, estimate: Any = estimate) -> tuple[np.ndarray, np.ndarray]:
             priors = np.asarray(estimate(task), np.float64)
-            if priors.shape != task.source_priors.shape or not np.isfinite(priors).all():
-                raise ValueError("no finite priors")
             return priors, task.y_proba_target * (priors / task.source_priors)
 
         yield Contestant(name, maker, call, most)
+    if find_spec("quapy") and find_spec("abstention"):
+        yield Contestant("EMQ-BCTS", f"QuaPy {version('quapy')}", _emq_bcts)
 
 
 def recipes() -> Iterator[tuple[str, str, Callable[[Any], np.ndarray], int]]:
@@ -135,6 +138,15 @@ def _quapy(kind: str, task: Any, **options: str) -> np.ndarray:
     classifier = Precomputed(task.source_priors.size).fit()
     method = getattr(aggregative, kind)(classifier, fit_classifier=False, val_split=None, **options)
     return method.fit(task.y_proba_val, task.y_val).predict(task.y_proba_target)
+
+
+def _emq_bcts(task: Any) -> tuple[np.ndarray, np.ndarray]:
+    from quapy.method.aggregative import EMQ
+
+    validation = task.y_proba_val, task.y_val
+    method = EMQ.EMQ_BCTS(Precomputed(task.source_priors.size), val_split=validation)
+    posteriors = method.fit(*validation).predict_proba(task.y_proba_target)
+    return posteriors.mean(axis=0), posteriors
 
 
 def _mlquantify(kind: Any, task: Any) -> np.ndarray:

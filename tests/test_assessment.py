@@ -6,11 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from scipy.stats import kstest
 
 import priorshift as ps
 from lab.verdicts import judge, right, simulate, table
-from priorshift import assessment
+from priorshift import assessment, words
 from priorshift.border import ArrayTable
 from priorshift.border import rows as border_rows
 from priorshift.text import number, percent
@@ -361,7 +362,7 @@ def test_labels_bear_out_an_estimate_that_holds(rng):
     low, high = found.ppi.interval.T
     assert ((low <= found.estimate.priors) & (found.estimate.priors <= high)).all()
     ppi = ps.PPI().fit(classes=[0, 1, 2])
-    expected = ppi.estimate(y_proba, 0.95, y_target=y_target, simultaneous=True)
+    expected = ppi.estimate(y_proba, 0.95, y_target=y_target)
     np.testing.assert_allclose(found.ppi.interval, expected.interval)
     assert found.measured.p_value > 0.05
     assert found.measured.expected_before == pytest.approx(found.measured.before.value, abs=0.06)
@@ -495,6 +496,36 @@ def test_a_first_group_of_a_few_rows_says_nothing_of_the_others(shifted):
     assert verdicts.on(fitted.estimate(many), many) == alone == "adapt"
 
 
+@pytest.mark.parametrize("assumed", [False, True])
+def test_the_order_of_a_targets_columns_is_found(assumed):
+    rng = np.random.default_rng(0)
+
+    def classify(priors, n=2000):
+        y = rng.choice(3, n, p=priors)
+        logits = rng.normal(size=(n, 3)) * [1.0, 0.5, 2.0] + 2 * np.eye(3)[y]
+        return softmax(logits, axis=1), y
+
+    y_proba_val, y_val = classify([0.6, 0.3, 0.1])
+    y_proba, _ = classify([0.5, 0.2, 0.3])
+    given = {"assume_prior_shift": assumed, "classes": ["a", "b", "c"]}
+    y_val = np.array(["a", "b", "c"])[y_val]
+    right = ps.assess(y_proba_val, y_val, y_proba, **given)
+    assert not right.say("target_swapped")
+    wrong = ps.assess(y_proba_val, y_val, y_proba[:, [2, 0, 1]], **given)
+    if assumed:
+        assert wrong.verdict == "unclear"
+        assert "in another order than validation's" in wrong.sentence
+    assert "if they were c, a and b, " in wrong.say("target_swapped")
+
+
+def test_a_share_outside_both_readings_names_the_share_before():
+    known = {"label": "a", "prior": 0.6, "mean": 0.5, "before": 0.2, "low": 0.1, "high": 0.7}
+    between = words.say(words.fact("readings", **known, report=0.55, level=0.95))
+    below = words.say(words.fact("readings", **known, report=0.35, level=0.95))
+    assert "before" not in between
+    assert ", 20.0% before; report 35.0% (95% interval 10.0% to 70.0%)." in below
+
+
 @pytest.mark.parametrize("wrong", ["swapped", "adapted"])
 def test_no_word_is_taken_for_a_target_that_no_class_balance_explains(wrong):
     data = ps.datasets.load_fashion_lt()
@@ -587,3 +618,31 @@ def test_a_gain_is_weighed_by_what_errors_cost_at_the_targets_shares(rng):
     told = {one.name: one.numbers for one in found.facts}
     assert told["if_prior_shift"]["high"] > 0.2 * found.score_before.value
     assert found.verdict == "unclear"
+
+
+def test_the_estimate_says_what_is_done(found):
+    assert found.estimate.decision["sentence"] == found.sentence
+    assert found.estimate.decision["adapt"]
+    rng = np.random.default_rng(2)
+    (y_proba_val, y_val), (y_proba, _) = draw(rng, 3000, SOURCE), draw(rng, 3000, TARGET, moved=1.5)
+    alone = ps.Auto().fit(y_proba_val, y_val).estimate(y_proba).decision
+    assert alone["adapt"]
+    unclear = ps.assess(y_proba_val, y_val, y_proba)
+    assert unclear.estimate.decision["sentence"] == unclear.sentence
+    assert not unclear.estimate.decision["adapt"]
+    assert unclear.estimate.decision["strength"] == unclear.estimate.strength == 0
+
+
+def test_gains_are_possible_and_shares_of_worthless_validation_not_trusted():
+    rng = np.random.default_rng(0)
+    (y_proba_val, y_val), (y_proba, _) = draw(rng, 300, SOURCE), draw(rng, 300, TARGET)
+    found = ps.assess(y_proba_val, rng.permutation(y_val), y_proba)
+    assert not found.trusted
+    assert "Class shares not to be trusted" in repr(found)
+    promised = [one.numbers for one in found.facts if one.name.startswith("if_")]
+    assert len(promised) == 2
+    assert all(-1 <= one["low"] <= one["high"] <= 1 for one in promised)
+    few = ps.assess(y_proba_val[:12], y_val[:12], y_proba[:12])
+    for one in few.facts:
+        if one.name.startswith("if_"):
+            assert -1 <= one.numbers["low"] <= one.numbers["high"] <= 1

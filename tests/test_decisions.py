@@ -220,3 +220,27 @@ def test_verdicts_with_names_of_their_own_have_no_share(rng):
         "Leave: your decisions stay as they are. Report these corrected shares: “fail” "
         f"{short_percent(shares['fail'])} and “pass” {short_percent(shares['pass'])}."
     )
+
+    assert "Class shares to report" in repr(found)
+    known = ps.CML().fit(y_pred=y_pred_val, y=y_val).confusion_
+    needed = ps.labels_needed(width=0.05, confusion=known)
+    assert 0 < needed.with_predictions <= needed
+    with pytest.raises(ValueError, match="no sample of some class that has a prior"):
+        ps.labels_needed(width=0.05, priors=[0.2] * 5, confusion=known)
+
+
+def test_labels_that_show_a_drift_are_heeded(validation, rng):
+    """A judge that became lenient still fits a mixture of classes; labels tell."""
+    y_pred_val, y_val = validation
+    target, truth = judge(SHIFTED, 3000, rng)
+    lenient = np.where(rng.random(3000) < 0.4, np.unique(y_val)[0], target)
+    labels = np.where(np.arange(3000) < 600, truth, None)
+    data = {"y_pred_val": y_pred_val, "y_val": y_val, "y_pred_target": lenient}
+    found = ps.assess(**data, y_target=labels)
+    assert found.measured.p_value < 0.05
+    assert found.sentence.startswith(
+        "Leave: your decisions stay as they are, but err otherwise than on validation. Report"
+    )
+    assert "nothing says that they err otherwise" not in " ".join(found.reasons)
+    assert found.shares_to_report.method == "ppi"
+    assert not found.shares_to_report.simultaneous

@@ -279,6 +279,32 @@ def test_numbers_of_any_size_are_refused_in_words(call):
     assert len(str(refused.value)) < 500
 
 
+LEVELS = {
+    "estimate": lambda level: ps.EM().fit(P, Y).estimate(P, level),
+    "Auto": lambda level: ps.Auto().fit(P, Y).estimate(P, level),
+    "assess": lambda level: ps.assess(P, Y, P, confidence_level=level, random_state=0),
+    "expected_accuracy": lambda level: ps.expected_accuracy(P, Y, P, confidence_level=level),
+    "labels_needed": lambda level: ps.labels_needed(width=0.1, confidence_level=level),
+    "detect_shift": lambda level: ps.detect_shift(P, Y, P, alpha=level),
+    "check_assumption": lambda level: ps.check_assumption(P, Y, P, alpha=level),
+    "PriorMonitor": lambda level: ps.PriorMonitor(alarm_level=level).fit(P, Y),
+}
+
+
+@pytest.mark.parametrize("surface", LEVELS)
+def test_levels_too_near_to_0_or_1_are_refused_in_words(surface):
+    for level in (5e-324, 1e-16, 1 - 2**-53):
+        with pytest.raises(ValueError, match=r"must be above 0 and below 1, by at least 1e-09; go"):
+            LEVELS[surface](level)
+
+
+@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
+@pytest.mark.parametrize("surface", list(LEVELS)[:5])
+def test_levels_as_near_as_they_may_be_are_answered(surface):
+    for level in (1e-9, 1 - 1e-9):
+        LEVELS[surface](level)
+
+
 # What importing costs
 
 

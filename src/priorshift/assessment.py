@@ -51,7 +51,7 @@ from priorshift.text import movers, plain
 from priorshift.verdict import WELL, WORTH, Action, Gain, Kind, Promise, Ruling, Verdict, judge
 from priorshift.words import (
     ADVICE,
-    TO_REPORT,
+    WORTHLESS,
     Fact,
     Headline,
     decisions_headline,
@@ -123,8 +123,7 @@ class Assessment:
     measured : Measured or None
         The goal's score on the labelled rows of the target, if there are any.
     ppi : PriorEstimate or None
-        Class shares by these labels and all predictions, whatever changed: see `PPI`. The
-        intervals hold for all classes together.
+        Class shares by these labels and all predictions, whatever changed: see `PPI`.
     kind : Kind
         Which kind of shift: how much of the change a change of class balance explains, with bounds,
         and how much further the estimate moved than the calibrated mean.
@@ -305,16 +304,27 @@ class Assessment:
             "warnings": list(self.warnings),
         }
 
+    @property
+    def shares_title(self) -> str:
+        """What heads the table of `shares_to_report`."""
+        return f"Class shares {'to report' if self.trusted else 'not to be trusted'}"
+
+    @property
+    def trusted(self) -> bool:
+        """Whether class shares mean anything: not if validation is worthless, without labels."""
+        return self.ppi is not None or not any(one.name in WORTHLESS for one in self.facts)
+
     def __repr__(self) -> str:
         """Show the verdict, the reasons, and the shares to report."""
         reasons = "\n".join(f"  - {reason}" for reason in self.reasons)
-        return f"{self.sentence}\n{reasons}\n{TO_REPORT}:\n{self.shares_to_report.in_text()}"
+        shares = f"{self.shares_title}:\n{self.shares_to_report.in_text()}"
+        return f"{self.sentence}\n{reasons}\n{shares}"
 
     def _repr_html_(self) -> str:
         reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
         return (
             f"<div><p><strong>{escape(self.sentence)}</strong></p><ul>{reasons}</ul>"
-            f"<strong>{TO_REPORT}</strong>{self.shares_to_report.in_html()}</div>"
+            f"<strong>{self.shares_title}</strong>{self.shares_to_report.in_html()}</div>"
         )
 
 
@@ -504,7 +514,7 @@ random_state
     >>> fitted = ps.SCML().fit(data.y_proba_val, data.y_val, classes=data.classes)
     >>> shift = fitted.estimate(data.y_proba_target)
     >>> weigh(shift, data.y_proba_val, data.y_val, data.y_proba_target).verdict
-    'unclear'
+    'adapt'
     """
     check_level(confidence_level, "confidence_level")
     data = _read(y_proba_val, y_val, y_proba_target, y_target, estimate.classes)
@@ -550,7 +560,8 @@ def _weigh(
             source_priors_from=estimate.source_priors_from,
         )
     if data.decided_shares is not None:
-        said = _headline_of_decisions(report, data.decided_shares, ruling.verdict == "unclear")
+        drifted = ruling.verdict == "unclear"
+        said = _headline_of_decisions(report, data.decided_shares, drifted, case.errs_otherwise)
     else:
         said = headline(
             ruling.why,
@@ -567,6 +578,9 @@ def _weigh(
     if ruling.verdict == "unclear" and case.obstacle is None:
         facts += case.advice()
     acting = following(estimate, ruling.action, case.mean)
+    if acting.decision is not None:  # what is done, whatever the method would do by itself
+        done = {"adapt": ruling.action == "adapt", "reason": ruling.why, "sentence": str(said)}
+        acting = replace(acting, decision={**acting.decision, **done, "strength": acting.strength})
     if data.decided_shares is None:
         facts += threshold_facts(acting, goal.costs)
     return Assessment(
@@ -927,7 +941,6 @@ class Case:
             level,
             y_target=data.labels,
             sample_weight=None if alike else weights,
-            simultaneous=True,
         )
         measured = Measured(
             n,
@@ -985,6 +998,12 @@ class Case:
         return float(np.abs(self.estimate.priors - self.mean.source_priors).sum() / 2)
 
     @property
+    def errs_otherwise(self) -> bool:
+        """Whether labels show that decisions within classes are not as on validation."""
+        p_value = None if self.measured is None else self.measured.p_value
+        return p_value is not None and p_value <= 1 - self.level
+
+    @property
     def unexplained(self) -> float:
         """Bound on the share of the target that looks like no mixture of validation's classes."""
         return 0.0 if self.explained is None else self.explained.unexplained
@@ -1016,15 +1035,33 @@ class Case:
             return None
         if (seen := self._seen_before()) is not None:
             return seen
+        if assumed and (swapped := self._target_swapped()) is not None:
+            return swapped
         unlike, surely = self.unexplained, kind.refuted or (found is not None and found.rejected)
         if not assumed or kind.explained is None or unlike < TOO_UNLIKE or not surely:
             return None
         return fact("assumed_wrongly", unlike=min(unlike, 1.0), share=kind.explained)
 
+    def _target_swapped(self) -> Fact | None:
+        """Name an order of the target's columns that explains far more of it, if there is one.
+
+        Other changes can look like that, so it is a question, but enough to take nobody's word.
+        """
+        data, unlike = self.data, self.unexplained
+        if self.mean is None or self.mean.source_priors is None:
+            return None
+        rows = data.y_proba_val.values, data.y_val, data.y_proba_target.values
+        found = evidence.find_order(*rows, self.mean.source_priors, unlike)
+        if found is None:
+            return None
+        order, left = found
+        names = [str(name) for name in data.classes[np.argsort(order)]]
+        return fact("target_swapped", names=names, unlike=min(unlike, 1.0), left=left)
+
     def _seen_before(self) -> Fact | None:
         """Say that the model seems to have been trained on validation, if so.
 
-        Nearly all of validation is right, and the model is less sure of the target, by five
+        95% of validation or more is right, and the model is less sure of the target, by five
         points, than of validation's classes at the target's shares: new rows are harder than known
         ones.
         """
@@ -1035,7 +1072,7 @@ class Case:
         shares = np.where(rows > 0, priors, 0.0)
         expected = float(shares @ sure / max(shares.sum(), 1e-12))
         confidence = float(self.data.y_proba_target.values.max(axis=1).mean())
-        if accuracy < 0.98 or expected - confidence < 0.05:
+        if accuracy < 0.95 or expected - confidence < 0.05:
             return None
         return fact("seen_before", accuracy=accuracy, expected=expected, confidence=confidence)
 
@@ -1047,7 +1084,7 @@ class Case:
                 return estimate
             low, high = ppi.interval.T
             outside = ((estimate.priors < low) | (estimate.priors > high)).any()
-            if self.ruling.why == "drifted" or outside:
+            if self.ruling.why == "drifted" or self.errs_otherwise or outside:
                 return ppi
             error = estimate.standard_error
             return ppi if error is None or error.mean() > ppi.standard_error.mean() else estimate
@@ -1081,7 +1118,7 @@ class Case:
         if mean is None:
             if found is None:
                 yield fact("by_decisions", n_target=data.n_target)
-            elif not found.rejected:  # else it was said first
+            elif not (found.rejected or self.errs_otherwise):  # else it is said elsewhere
                 yield found.fact_of_decisions()
         else:
             if self.explained is not None and kind.explained is None:
@@ -1097,7 +1134,8 @@ class Case:
             full = self.promises["adapt"]
             readings = {"if_prior_shift": full.prior, "if_covariate_shift": full.covariate}
             for name, gain in readings.items():
-                bounds = asdict(evidence.Expected.of(*gain, level))
+                possible = (-1.0, 1.0) if goal.in_points else None
+                bounds = asdict(evidence.Expected.of(*gain, level, possible))
                 yield fact(name, goal=goal.name, **bounds, level=level, changed=self.changed)
         if self.past is not None:
             yield fact("history", text=self.past.sentence)
@@ -1109,11 +1147,11 @@ class Case:
                 yield fact("measured_decisions", n=n, right=before)
             else:
                 yield fact("measured", goal=goal.name, n=n, before=before, after=after)
-            if labels.p_value is not None and labels.p_value > 1 - level:
-                yield fact("as_on_validation", p_value=labels.p_value)
-            elif labels.p_value is not None:
+            if self.errs_otherwise:
                 promised = labels.expected_before
                 yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)
+            elif labels.p_value is not None:
+                yield fact("as_on_validation", p_value=labels.p_value)
         if mean is not None:
             apart = np.abs(estimate.priors - mean.priors)
             k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
@@ -1121,11 +1159,16 @@ class Case:
             low, high = report.interval[k].tolist()
             known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
             known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
+            assert mean.source_priors is not None
+            known["before"] = float(mean.source_priors[k])
             yield fact("readings", **known, low=low, high=high, level=level)
             if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < RARE:
                 label, other = data.classes[np.argsort(report.priors)].tolist()
                 share = float(report.priors.min())
                 yield fact("rare", label=str(label), other=str(other), share=share)
+            swapped = self._target_swapped()
+            if swapped is not None and self.ruling.why != swapped.name:  # else it was said first
+                yield swapped
         decided = estimate.decision
         if decided is not None and decided["mismatch"] is not None:
             yield fact("mismatch", text=decided["mismatch"])
@@ -1249,7 +1292,9 @@ def threshold_facts(shift: PriorEstimate, costs: Vector | None = None) -> list[F
     return [fact("threshold", label=str(shift.classes[1]), cut=cut, raw=raw)]
 
 
-def _headline_of_decisions(report: PriorEstimate, decided: Vector, drifted: bool) -> Headline:
+def _headline_of_decisions(
+    report: PriorEstimate, decided: Vector, drifted: bool, erred: bool
+) -> Headline:
     """Say that decisions stay, and which shares to report in place of their counts.
 
     A verdict such as "unsure" that is no label of validation has no share.
@@ -1262,4 +1307,4 @@ def _headline_of_decisions(report: PriorEstimate, decided: Vector, drifted: bool
     moved = (shares - decided)[labels]
     which = labels if few else labels[movers(moved, MOST_NAMED - 1)]
     named = [(report.classes[k], float(shares[k]), float(decided[k])) for k in which]
-    return decisions_headline(named, all_named=few, vague=vague, drifted=drifted)
+    return decisions_headline(named, all_named=few, vague=vague, drifted=drifted, erred=erred)

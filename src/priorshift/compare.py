@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -364,7 +365,7 @@ class Comparison:
             if r.estimate is None:
                 rows.append((r.method, *[""] * (len(header) - 2), f"refused: {r.error}"))
                 continue
-            written: list[str] = []
+            written = [""] * len(scores)
             if r.scores is not None:
                 s = r.scores
                 written = [f"{s.accuracy:.1%}", f"{s.balanced_accuracy:.1%}", f"{s.log_loss:.3f}"]
@@ -502,10 +503,11 @@ def compare(
             seconds = time.perf_counter() - start
         notes = tuple(dict.fromkeys(str(warning.message) for warning in caught))
         if index.size and estimate is not None:
-            with warnings.catch_warnings():  # they are already in the method's row
+            # warnings are already in the method's row; verdicts of no class cannot be adapted
+            with warnings.catch_warnings(), suppress(ValueError):
                 warnings.simplefilter("ignore")
                 scores = score_adapted(estimate, rows, index, aim.costs)
-            if used:
+            if used and scores is not None:
                 scores = replace(scores, l1_error=None)  # no label judges what it was used for
         results.append(MethodResult(method.name, estimate, error, seconds, notes, scores=scores))
     return Comparison(tuple(_with_disagreement(results, settled)), settled, truth, aim.name)

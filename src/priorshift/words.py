@@ -166,6 +166,11 @@ HEADLINES = {
         "the columns of the predictions seem to be in another order than the classes. Put them "
         "right before anything else.",
     ),
+    "target_swapped": (
+        "Unclear",
+        "the target's columns may be in another order than validation's. Check that before "
+        "anything else.",
+    ),
     "few_rows": ("Unclear", "validation has too few rows to tell. Label more of them."),
     "few_target_rows": ("Unclear", "the target has too few rows to tell. Collect more of them."),
     "no_information": (
@@ -217,6 +222,7 @@ def decisions_headline(
     all_named: bool,
     vague: tuple[Any, float, float] | None,
     drifted: bool = False,
+    erred: bool = False,
 ) -> Headline:
     """Say that decisions stay as they are, and which shares to report.
 
@@ -229,6 +235,8 @@ def decisions_headline(
         A share that is too vague to report.
     drifted : bool
         Whether decisions err otherwise than on validation, and no labels help.
+    erred : bool
+        Whether labels show that they do.
     """
     if drifted:
         return Headline(
@@ -251,7 +259,9 @@ def decisions_headline(
             f"{one} (decided: {short_percent(decided)})"
             for one, (*_, decided) in zip(shares, named, strict=True)
         ]
-    return Headline("Leave", f"your decisions stay as they are. Report {said}{listed(shares)}.")
+    but = ", but err otherwise than on validation" if erred else ""
+    rest = f"your decisions stay as they are{but}. Report {said}{listed(shares)}."
+    return Headline("Leave", rest)
 
 
 def _short(name: Any) -> str:
@@ -303,8 +313,12 @@ def by_other_goals() -> str:
 
 
 def _shifted(p_value: float, moved: float | None) -> str:
-    size = "" if moved is None else f": about {moved:.0%} of the cases belong to other classes than"
-    return f"The class balance changed (p = {p_value:.3f}){size}{' in training' if size else ''}."
+    size = f": about {moved or 0:.0%} of the cases belong to other classes than before"
+    return f"The class balance changed ({_p(p_value)}){'' if moved is None else size}."
+
+
+def _p(p_value: float) -> str:
+    return "p < 0.001" if p_value < 0.0005 else f"p = {p_value:.3f}"
 
 
 def _balance_explains(p_value: float, least: float | None) -> str:
@@ -354,9 +368,35 @@ def _measured(goal: Aim, n: int, before: float, after: float) -> str:
     )
 
 
+def _readings(
+    label: str,
+    prior: float,
+    mean: float,
+    before: float,
+    report: float,
+    low: float,
+    high: float,
+    level: float,
+) -> str:
+    said = (
+        f"Class {label}: {percent(prior)} if each class looks as it did, {percent(mean)} if "
+        "predictions mean what they did"
+    )
+    if not min(prior, mean) <= report <= max(prior, mean):
+        said += f", {percent(before)} before"
+    return (
+        f"{said}; report {percent(report)} ({at_level(level)} {percent(low)} to {percent(high)})."
+    )
+
+
 SENTENCES: dict[str, str | Callable[..., str]] = {
     # do validation's predictions and labels belong together?
     "columns_swapped": "Before anything else: {text}",
+    "target_swapped": lambda names, unlike, left: (
+        f"Are the target's columns in order? As they are, up to {percent(unlike)} of the target "
+        f"looks like no mixture of classes; if they were {listed(names)}, {percent(left)} would. "
+        "Check the header, or in which order the model gave them."
+    ),
     "seen_before": lambda accuracy, expected, confidence: (
         "The validation rows look as if the model was trained on them: it is right on "
         f"{percent(accuracy)} of them, and surer of them than of the target ({percent(expected)} "
@@ -422,14 +462,12 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "right.",
     "as_on_validation": "Within classes, decisions on them are as good as on validation (p = "
     "{p_value:.2f}).",
-    "not_as_on_validation": "Within classes, decisions on them are not as on validation, by which "
-    "{promised:.1%} should be right (p = {p_value:.3f}): more than the class balance changed.",
-    # which shares to report?
-    "readings": lambda label, prior, mean, report, low, high, level: (
-        f"Class {label}: {percent(prior)} if each class looks as it did, {percent(mean)} if "
-        f"predictions mean what they did; report {percent(report)} ({at_level(level)} "
-        f"{percent(low)} to {percent(high)})."
+    "not_as_on_validation": lambda promised, p_value: (
+        "Within classes, decisions on them are not as on validation, by which "
+        f"{promised:.1%} should be right ({_p(p_value)}): more than the class balance changed."
     ),
+    # which shares to report?
+    "readings": _readings,
     "rare": lambda label, other, share: (
         f"Only {short_percent(share)} of the cases are {quoted(label)}, so always answering "
         f"{quoted(other)} is right in {percents(1 - share)[0]}: judge {by_other_goals()} "
@@ -465,8 +503,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
 }
 """What states each fact, by its name."""
 
-TO_REPORT = "Class shares to report"
-"""Heads the table of `shares_to_report`."""
+WORTHLESS = ("columns_swapped", "no_information", "seen_before", "drifted")
+"""Facts that leave no share to be trusted, without labels of the target."""
 
 ADVICE = ("unknown_class", "more_validation", "more_target", "label_rows")
 """Facts that say what would make an unclear verdict clear."""

@@ -280,3 +280,8 @@ def test_names_of_any_length_are_cut_in_messages():
         with pytest.raises(ValueError, match="costs") as refused:
             ps.decide([[0.5, 0.5]], costs, classes=[long, "b"])
         assert len(str(refused.value)) < 400
+
+
+def test_one_number_is_no_table_of_costs():
+    with pytest.raises(ValueError, match="2 x 2: a row per true class"):
+        ps.decide([[0.2, 0.8]], 20, classes=[0, 1])

@@ -938,3 +938,11 @@ def test_long_names_are_cut_in_messages():
     with pytest.raises(ValueError, match="outside classes") as caught:
         ps.SCML().fit(np.eye(2), ["c" * 100_000, "a"], classes=names)
     assert len(str(caught.value)) < 500
+
+
+def test_a_sum_at_the_tolerance_is_fine():
+    """0.998999... by the sum of three decimals: an error would call it 0.999."""
+    for dtype in (np.float64, np.float32):
+        ps.adapt_proba(np.array([[0.100, 0.497, 0.402]], dtype), [1 / 3] * 3, [0.2, 0.3, 0.5])
+    with pytest.raises(ValueError, match=r"sums to 0\.998, not 1 \(tolerance 0\.001\)"):
+        ps.adapt_proba([[0.333, 0.333, 0.332]], [1 / 3] * 3, [0.2, 0.3, 0.5])

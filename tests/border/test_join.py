@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import priorshift as ps
+from priorshift.border.join import match_rows
 
 KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
 
@@ -122,3 +123,16 @@ def test_what_nothing_says_is_asked(tables, make):
     named = make({"filename": there["filename"], "cat": there["species"]})
     with pytest.raises(ValueError, match="'cat'"):
         ps.join_labels(frame, named, on="filename")
+
+
+def test_a_key_may_differ_in_letter_case(tables, make):
+    frame, there, labels = tables
+    there["FileName"] = there.pop("filename")
+    for on in (None, "filename", "FILENAME"):
+        assert column(ps.join_labels(frame, make(there), on), "species") == labels.tolist()
+
+
+def test_rows_cannot_be_dropped_if_no_key_matches():
+    with pytest.raises(ValueError, match="No key is in both") as refused:
+        match_rows(["a", "b"], ["c"], "rows", "labels", partial=True)
+    assert "drop" not in str(refused.value)

@@ -283,3 +283,11 @@ def test_rows_that_stay_as_they_were_are_said_to(files, ok, tmp_path):
     result = ok("adapt", files[0], files[0], "--output", output, "--method", "auto")
     n = len(files[0].read_text().splitlines()) - 1
     assert f"Wrote {output}: all {n} rows are as they were." in result.stderr
+
+
+@pytest.mark.usefixtures("verdict")
+def test_a_method_that_does_not_follow_the_verdict_says_so(files, ok, tmp_path):
+    named = ("adapt", files[0], files[0], "--output", tmp_path / "o.csv")
+    said = "Predictions are adapted all the same, as you named em; auto follows the verdict."
+    assert said in ok(*named, "--method", "em").stderr
+    assert "all the same" not in ok(*named, "--method", "auto", "--overwrite").stderr

@@ -97,7 +97,6 @@ def test_one_column_of_the_positive_class(write, ok, tmp_path):
         ("--validation", "FILE"),
         ("--known-priors", "ant=1,bee=1,cow=1"),
         ("--source-priors", "ant=1,bee=1,cow=1"),
-        ("--class-columns", "ant,bee,cow"),
     ],
 )
 def test_options_that_an_adapter_settles(files, refuse, adapter, more):
@@ -126,3 +125,16 @@ def test_an_adapter_is_written_to_json_only(files, refuse, tmp_path):
     named = ("--validation", files[0], "--target", files[1])
     line = refuse(2, "estimate", *named, "--save-adapter", tmp_path / "a.csv")
     assert "must end with .json" in line
+
+
+def test_columns_of_the_target_may_be_named(data, write, ok, tmp_path):
+    """One of two columns that may be probabilities."""
+    path, target = tmp_path / "a.json", tmp_path / "t.csv"
+    adapter = ps.Adapter(["no", "yes"], [0.5, 0.5], [0.9, 0.1])
+    adapter.to_json(path)
+    target.write_text("score,amount\n0.25,0.5\n0.75,0.1\n")
+    named = ("--target", target, "--class-columns", "yes=score", "--output", tmp_path / "o.csv")
+    ok("adapt", "--adapter", path, *named)
+    rows = [line.split(",") for line in (tmp_path / "o.csv").read_text().splitlines()[1:]]
+    assert_close(np.array(rows, float)[:, 0], adapter([0.25, 0.75]), atol=1e-12)
+    assert [amount for _, amount in rows] == ["0.5", "0.1"]

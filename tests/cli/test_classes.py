@@ -167,7 +167,7 @@ def test_other_columns_do_not_hide_a_bad_row(data, write, refuse):
     validation = write("v.csv", data.y_proba_val * 2, data.y_val)
     target = write("t.csv", data.y_proba, age=range(200))
     line = refuse(1, "estimate", "--validation", validation, "--target", target)
-    assert line.startswith(f"row 0 of {validation} sums to 2, not 1")
+    assert line.startswith(f"line 2 of {validation} sums to 2, not 1")
     assert f"Numeric only in {target}: 'age'." in line
 
 
@@ -178,6 +178,7 @@ def test_labels_outside_the_classes(data, write, files, refuse):
         f"'label' in {validation} has labels that are not among the classes: 'yak'; the classes "
         "are 'ant', 'bee', 'cow'."
     )
+    assert " 1 of 300 rows have them: correct these labels, or drop these rows." in line
 
 
 def test_labels_missing_from_validation(data, write, files, refuse):

@@ -132,3 +132,19 @@ def test_a_verdict_of_the_target_that_validation_lacks_is_named(csv, frames, tmp
     done = run("estimate", *csv, "--predicted-column", "verdict")
     assert done.exit_code == 1
     assert "'awful'" in done.output
+
+
+def test_a_verdict_of_no_class_is_compared_and_planned_with(tmp_path):
+    """Nobody labels "unsure": methods are compared by target labels all the same."""
+    rng, paths = np.random.default_rng(0), []
+    for name, share in (("validation", 0.5), ("target", 0.7)):
+        y = np.where(rng.random(400) < share, "pass", "fail")
+        verdict = np.where(rng.random(400) < 0.2, "unsure", y)
+        frame = pd.DataFrame({"verdict": verdict, "label": y})
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        paths += [f"--{name}", str(tmp_path / f"{name}.csv")]
+    decided = ["--predicted-column", "verdict", "--target-label-column", "label"]
+    found = run("compare", *paths, *decided)
+    assert found.exit_code == 0, found.output
+    planned = run("plan", *paths[:2], "--predicted-column", "verdict", "--width", "0.05")
+    assert planned.exit_code == 0, planned.output

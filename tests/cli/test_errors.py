@@ -26,7 +26,7 @@ def test_bad_data_end_with_1(command, data, files, write, refuse, tmp_path):
     bad = write("bad.csv", data.y_proba * 2)
     output = ("--output", tmp_path / "r.html") if command == "report" else ()
     line = refuse(1, command, "--validation", files[0], "--target", bad, *output)
-    assert line.startswith(f"row 0 of {bad} sums to 2, not 1")
+    assert line.startswith(f"line 2 of {bad} sums to 2, not 1")
     assert not (tmp_path / "r.html").exists()
 
 
@@ -84,7 +84,7 @@ def test_messages_call_stdin_by_its_name(files, refuse):
     assert line == "stdin is empty; a CSV file begins with a header."
     text = "label,ant,bee,cow\nant,1,1,1\n"
     line = refuse(1, "estimate", "--validation", "-", "--target", files[1], input=text)
-    assert line.startswith("row 0 of stdin sums to 3")
+    assert line.startswith("line 2 of stdin sums to 3")
     text = "ant,bee,cow\n1,0,0\n"
     line = refuse(1, "estimate", "--validation", "-", "--target", files[1], input=text)
     assert line.startswith("stdin has no labels (column or key 'label')")
@@ -105,6 +105,10 @@ def test_logits_that_are_not_announced(data, write, files, refuse):
     target = write("t.csv", np.log(data.y_proba))
     line = refuse(1, "estimate", "--validation", files[0], "--target", target)
     assert f"{target} has a negative value" in line
+    assert "at line 2, column 0" in line
+    assert "as in log-probabilities: add --logits. Taken" in line
+    mixed = write("t.csv", np.log(data.y_proba) + 1.5)
+    line = refuse(1, "estimate", "--validation", files[0], "--target", mixed)
     assert "Add --logits if these are logits." in line
 
 

@@ -295,3 +295,11 @@ def test_any_method_estimates_each_group_by_itself(named, ask):
     found = ask("groups", *named, "--method", "rlls", "--pooling", "none")
     assert found["method"] == "rlls"
     assert all(group["weight"] == 1 for group in found["groups"])
+
+
+def test_groups_say_what_they_are_by_where_the_method_has_no_counts(two_sites, ok):
+    validation, target, _ = two_sites
+    named = ("groups", validation, target, "--group-column", "site")
+    said = "Groups are by SCM-L of outputs that auto calibrated"
+    assert said in ok(*named, "--method", "auto").stderr
+    assert "Groups are by" not in ok(*named, "--method", "scm-l").stderr

@@ -73,7 +73,9 @@ def test_em_with_labels_uses_them(data, some, files, target, ask, tmp_path):
     adapted = ask("adapt", *named, *LABELS, "--output", tmp_path / f"o{target.suffix}")
     assert adapted["priors"] == answer["priors"]
     assessed = ask("assess", *named, *LABELS)
-    assert list(assessed["priors"].values()) == pytest.approx(expected.priors.tolist())
+    estimated = assessed["estimate"]["priors"].values()
+    assert list(estimated) == pytest.approx(expected.priors.tolist())
+    assert assessed["priors"] == assessed["shares_to_report"]["priors"] != assessed["estimate"]
     chosen = ("--method", "na", "--method", "em-labels")
     compared = ask("compare", *named[:4], *LABELS, *chosen)["methods"][1]
     assert list(compared["priors"].values()) == pytest.approx(expected.priors.tolist())
@@ -249,3 +251,8 @@ def test_keys_that_differ_or_repeat_are_refused(data, both, write, refuse):
     two = write("y.csv", nothing, data.y_val, classes=(), filename=names, ant=names)
     assert "the key with --key" in refuse(1, *named, two)
     assert "--labels" in refuse(2, "estimate", *both, "--key", "filename")
+
+
+def test_without_validation_labels_of_the_target_are_enough(target, ask):
+    answer = ask("estimate", "--target", target, *LABELS)
+    assert answer["method"] == "ppi"

@@ -53,6 +53,7 @@ def test_a_class_left_out_may_get_nothing(given):
 BAD_PAIRS = [
     ("ant=0.5,bee=x,cow=0.2", "'bee=x' is not NAME=VALUE with a number."),
     ("ant=0.5,bee,cow=0.2", "'bee' is not NAME=VALUE with a number."),
+    ("ant=50%,bee=30%", "'ant=50%' is not NAME=VALUE with a number. Write 0.85 instead of 85%."),
     ("ant=0.5,dog=0.3,cow=0.2", "the list names the classes 'ant', 'dog', 'cow' but the"),
     ("ant=30,bee=70", "the list names the classes 'ant', 'bee' but the classes are"),
     ("ant=0.5", "the list names the classes 'ant' but"),

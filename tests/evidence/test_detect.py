@@ -126,6 +126,17 @@ def test_whitening_is_the_inverse_but_for_a_little_of_the_diagonal(rng):
     np.testing.assert_allclose(whiten(two, 1) ** 2, whiten(two, 10**9) ** 2, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("K", "n"), [(10, 13), (13, 1000), (100, 500)])
+def test_equal_rows_show_no_shift_whatever_their_mean_is_rounded_to(K, n, rng):
+    row = rng.dirichlet(np.ones(K))
+    y = np.arange(n) % K
+    for one in (row, np.full(K, 1 / K)):
+        rows = np.tile(one, (n, 1))
+        test = ps.detect_shift(rows, y, np.tile(one, (100, 1)), random_state=0)
+        assert (test.p_value, test.degrees_of_freedom) == (1.0, 0)
+        assert ps.check_assumption(rows, y, rows[:37], random_state=0).p_value is None
+
+
 def test_order_of_rows_and_classes_does_not_matter(data, rng):
     f, y, g = data
     first = detect_shift(f, y, g, random_state=0)

@@ -346,3 +346,38 @@ def test_a_line_longer_than_a_chunk_is_read_by_pyarrow(make, reader, monkeypatch
     file = make("\n".join([",".join(names), *[",".join(["0.025000000000"] * 40)] * 9]))
     assert file.values(None).shape == (9, 40)
     assert found == [9]
+
+
+# As spreadsheets write it
+
+
+def test_a_line_that_tells_the_separator_is_no_header(make):
+    plain = "a;b;note\r\n0,25;0,75;x\r\n1;0;y\r\n"
+    file = make("\ufeffsep=;\r\n" + plain)
+    assert file.header == ["a", "b", "note"]
+    np.testing.assert_array_equal(file.values(("a", "b")), [[0.25, 0.75], [1, 0]])
+    assert file.place(0) == "line 3"
+    assert rewritten(file, lambda values: values, ("a", "b")).decode("utf-8-sig") == plain
+
+
+def test_columns_without_names_and_cells_are_ignored(make):
+    text = "a;b;;\n0.25;0.75;;\n1;0;;\n"
+    file = make(text)
+    assert file.names == ("a", "b")
+    np.testing.assert_array_equal(file.values(("a", "b")), [[0.25, 0.75], [1, 0]])
+    assert rewritten(file, lambda values: values).decode() == text
+    with pytest.raises(ValueError, match="names '' twice"):
+        make("a;b;;\n0.25;0.75;1;2\n").values(None)
+
+
+def test_accents_are_the_same_however_they_are_composed(make):
+    name, composed = "cafe\u0301", "caf\u00e9"
+    file = make(f"{name},b,note\n0.25,0.75,{name}\n")
+    assert file.header[0] == composed
+    assert file.vector("note").tolist() == [composed]
+    assert rewritten(file).decode() == f"{name},b,note\n0.75,0.25,{name}\n"
+
+
+def test_another_encoding_is_told_how_to_convert(make):
+    with pytest.raises(ValueError, match="iconv -f WINDOWS-1252 -t UTF-8"):
+        make("caf\u00e9,b\n0.25,0.75\n".encode("cp1252")).values(None)

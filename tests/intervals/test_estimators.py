@@ -462,3 +462,14 @@ def test_intervals_of_two_classes_are_mirror_images(method, interval, rng):
             low, high = found.interval[0]
             np.testing.assert_allclose(found.interval[1], [1 - high, 1 - low], atol=2e-5)
     assert checked
+
+
+def test_bounds_that_contradict_the_estimate_are_not_taken_for_narrower():
+    priors, error = np.array([0.2, 0.5, 0.3, 0.0]), np.ones(4)
+    wide = PriorInterval.around(priors, priors - 0.2, priors + 0.2, error, "asymptotic")
+    low, high = np.array([0.25, 0.45, 0.1, 0.0]), np.array([0.35, 0.55, 0.2, 0.1])
+    other = PriorInterval.around(priors, low, high, error, "asymptotic")
+    assert other.interval[0].tolist() == [0.2, 0.35]  # stretched
+    found = wide.narrower(other, priors).interval
+    np.testing.assert_array_equal(found[[0, 2]], wide.interval[[0, 2]])
+    np.testing.assert_array_equal(found[[1, 3]], other.interval[[1, 3]])

@@ -28,6 +28,12 @@ def test_a_case_is_known_by_its_seed_and_name():
     assert first == again
 
 
+def test_relations_have_one_answer():
+    """Of a classifier that is never wrong on validation, no temperature is best."""
+    drawn = relations.draw(np.random.default_rng([3102, 1, 775]))
+    assert (drawn.val.argmax(axis=1) != drawn.y).any()
+
+
 def test_schedule_mixes_the_kinds():
     cases = list(runner.schedule({"call": 40, "relation": 4, "command": 10}))
     assert len(set(cases)) == len(cases) == 54

@@ -326,7 +326,7 @@ def _check_priors(priors: Any, classes: Labels, name: str) -> Vector:
     values = check_numbers(priors, ((classes.size,),), name, least=0)
     if abs(values.sum() - 1) > SUM_TOLERANCE:
         raise ValueError(
-            f"{name} must sum to 1 (tolerance {SUM_TOLERANCE}) but sums to {values.sum():.6g}."
+            f"{name} must sum to 1 (tolerance {SUM_TOLERANCE:.1g}) but sums to {values.sum():.6g}."
         )
     return values
 

@@ -137,7 +137,8 @@ def check_costs(costs: Any, classes: Labels | None, n_classes: int) -> Vector | 
         return None
     if isinstance(costs, Mapping):
         return _from_pairs(costs, classes, n_classes)
-    n_decisions = (*as_array(costs, "costs").shape, 0, 0)[1]
+    shape = as_array(costs, "costs").shape
+    n_decisions = shape[1] if len(shape) == 2 else n_classes
     meaning = "a row per true class and a column per decision"
     matrix = check_numbers(costs, ((n_classes, n_decisions),), "costs", meaning)
     if np.abs(matrix).max(initial=0.0) > MOST_COST:

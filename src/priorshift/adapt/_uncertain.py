@@ -49,9 +49,6 @@ MOST_EXCESS = 2.0
 NEGLIGIBLE = 1e-6
 """A prior that varies by less than this share of the largest variation counts as fixed."""
 
-LEAST_QUANTILE = 1e-6
-"""Least normal quantile that widths are divided by: that of a confidence level of about 0."""
-
 MOST_STEPS = 1000
 ENOUGH = 1e-6
 """Relative change of a variance at which the iteration ends."""
@@ -269,7 +266,7 @@ def _draw_priors(
     of concentration c it is :math:`v_k = p_k / c`.) Otherwise the classes without bounds share the
     rest.
     """
-    free, z = np.isnan(bounds[:, 0]), max(float(-ndtri(tail)), LEAST_QUANTILE)
+    free, z = np.isnan(bounds[:, 0]), float(-ndtri(tail))
     below = np.where(free, 0.0, priors - bounds[:, 0]) / z
     above = np.where(free, 0.0, bounds[:, 1] - priors) / z
     noise = as_generator(random_state).standard_normal((N_DRAWS, priors.size))

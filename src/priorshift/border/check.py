@@ -34,8 +34,8 @@ from priorshift.border.tensors import TensorTable, is_tensor, to_numpy
 from priorshift.exceptions import argument, missing
 from priorshift.text import brief, some
 
-SUM_TOLERANCE = 1e-3
-"""How far a row of probabilities, or a vector of priors, may sum from 1."""
+SUM_TOLERANCE = 1e-3 + 1e-6
+"""How far a row of probabilities, or a vector of priors, may sum from 1: 0.999 just may."""
 
 PERCENT = 100.0
 
@@ -44,6 +44,9 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 
 MOST_DRAWS = 10**6
 """Random draws of an interval or a test: more of them take hours and tell no more."""
+
+LEAST_LEVEL = 1e-9
+"""How near to 0 or 1 a level may be."""
 
 SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
@@ -366,9 +369,11 @@ def check_count(value: int, name: str, least: int = 1, most: int = 2**63 - 1) ->
 
 
 def check_level(level: float, name: str = "alpha") -> float:
-    """Check a level: above 0 and below 1."""
-    if not 0 < check_fraction(level, name) < 1:
-        raise ValueError(f"{name} must be above 0 and below 1; got {brief(level)}.")
+    """Check a level: above 0 and below 1, and so far from both that quantiles are numbers."""
+    if not LEAST_LEVEL <= check_fraction(level, name) <= 1 - LEAST_LEVEL:
+        raise ValueError(
+            f"{name} must be above 0 and below 1, by at least {LEAST_LEVEL:g}; got {brief(level)}."
+        )
     return float(level)
 
 
@@ -742,7 +747,8 @@ def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
                     "these are percent, divide them by 100."
                 )
             if (block <= 0).all():
-                remedy = "all values are <= 0, as in log-probabilities: pass np.exp of them"
+                remedy = argument("from_logits", "pass np.exp of them")
+                remedy = f"all values are <= 0, as in log-probabilities: {remedy}"
             elif what == "a negative value":
                 remedy = "logits and log-probabilities must be passed as such, or through a softmax"
             raise ValueError(
@@ -761,7 +767,7 @@ def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
     elif total > 0 and abs(total - 1) <= far:
         remedy = f"if they were rounded, {again}"
     raise ValueError(
-        f"row {start + row} of {name} sums to {total:.6g}, not 1 (tolerance {SUM_TOLERANCE}); "
+        f"row {start + row} of {name} sums to {total:.6g}, not 1 (tolerance {SUM_TOLERANCE:.1g}); "
         f"{remedy}."
     )
 

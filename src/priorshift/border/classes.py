@@ -372,8 +372,8 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
         total = values.sum()
     if abs(total - 1) > SUM_TOLERANCE:
         raise ValueError(
-            f"{name} must sum to 1 (tolerance {SUM_TOLERANCE}) but sums to {total:.6g}; if these "
-            "are counts, divide them by their sum."
+            f"{name} must sum to 1 (tolerance {SUM_TOLERANCE:.1g}) but sums to {total:.6g}; if "
+            "these are counts, divide them by their sum."
         )
     values[values <= NO_PRIOR] = 0
     return values / values.sum()

@@ -53,8 +53,8 @@ def join_labels(frame: Any, labels: Any, on: str | None = None) -> Any:
         other vector has no key, and is taken row by row.
     on : str, optional
         Name of the key, in both tables; by default the one column that both have, beside the
-        labels. If there is none and the tables have as many rows, they are joined row by row, with
-        a warning.
+        labels, whatever its letter case. If there is none and the tables have as many rows, they
+        are joined row by row, with a warning.
 
     Returns
     -------
@@ -121,12 +121,14 @@ def read_joined(
     """
     if on is not None:
         for table in (rows, labels):
-            if on not in table.names:
+            if _spelt(on, table) is None:
                 raise ValueError(
                     f"{table.where} has no column {brief(on)} to join by; it has "
                     f"{some(table.names)}."
                 )
+        on = _spelt(on, labels)
     shared = [name for name in labels.names if name in rows.names and name != label]
+    shared = shared or [name for name in labels.names if _spelt(name, rows) and name != label]
     if label is None:
         label = _label_of(labels, shared if on is None else [on])
         shared = [name for name in shared if name != label]
@@ -150,10 +152,11 @@ def read_joined(
         )
         return label, found
     key = shared[0] if on is None else on
+    theirs = _spelt(key, rows) or key
     at = match_rows(
-        rows.read(key),
+        rows.read(theirs),
         labels.read(key),
-        f"{brief(key)} in {rows.where}",
+        f"{brief(theirs)} in {rows.where}",
         f"{brief(key)} in {labels.where}",
         partial=partial,
     )
@@ -189,13 +192,21 @@ def match_rows(
             if each.size
         ]
         said = f"the keys differ: {'; '.join(sides)}."
-        if not partial or lost.size == wanted.size:
+        if partial and lost.size == wanted.size:
+            raise ValueError(f"{said} No key is in both, so no row has a label: correct the keys.")
+        if not partial:
             drop = argument("drop_missing", "drop the rows that have no partner")
             raise ValueError(f"{said} Give every row its label: correct the keys, or {drop}.")
         warn_user(f"{said} Rows without a partner are left out.", PriorShiftWarning)
     order = np.argsort(present)
     at = order[np.searchsorted(present, wanted, sorter=order).clip(max=present.size - 1)]
     return np.where(present[at] == wanted, at, -1)
+
+
+def _spelt(name: str, table: Columns) -> str | None:
+    """Return what a table calls a column, perhaps in other letter case; None if it has none."""
+    alike = [each for each in table.names if each.lower() == name.lower()]
+    return name if name in alike else alike[0] if len(alike) == 1 else None
 
 
 def _columns(frame: Any, where: str) -> Columns:

@@ -34,6 +34,9 @@ from priorshift.words import say
 SHOWN_ROWS, SHOWN_CLASSES = 5, 8
 """Rows, and classes of them, that a terminal shows."""
 
+OVERRULED = "Predictions are adapted all the same, as you named {method}; auto follows the verdict."
+"""Of a verdict that a method does not follow."""
+
 RESUMABLE_BYTES = 2**27
 """Size of a target from which on adapting it can go on after the run was killed."""
 
@@ -85,6 +88,8 @@ def adapt(
                 tell_doubts(found)
                 shift, verdict = as_advised(shift, found), verdict_of(found)
                 sentence = None if found is None else found.sentence
+                if found is not None and shift.action == "adapt" != found.action:
+                    sentence = f"{sentence} {OVERRULED.format(method=method)}"
             else:
                 note(f"Going on after row {partial.rows:,}, where an earlier run ended.")
                 verdict, sentence = partial.kept["verdict"], partial.kept["sentence"]

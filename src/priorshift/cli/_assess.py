@@ -12,7 +12,6 @@ from priorshift.cli._data import Data, open_data
 from priorshift.cli._documents import csv_like, hand_out, priors_as_csv, show_priors
 from priorshift.cli._errors import command
 from priorshift.files import write_text
-from priorshift.words import TO_REPORT
 
 
 @command(
@@ -58,15 +57,14 @@ def assess(
         found = cast("Assessment", data.assess(method))
         if rows_to_label is not None:
             _write_rows(data, found, rows_to_label)
-    shift = found.estimate
-    contents = {**found.to_dict(), "priors": shift.to_dict()["priors"]}
+    contents = {**found.to_dict(), "priors": found.shares_to_report.to_dict()["priors"]}
     table = priors_as_csv(found.shares_to_report, data.target)
 
     def show() -> None:
         say(found.sentence)
         for reason in found.reasons:
             say(f"- {reason}")
-        show_priors(found.shares_to_report, found.n_target, TO_REPORT)
+        show_priors(found.shares_to_report, found.n_target, found.shares_title)
 
     hand_out(contents, table, show, output, as_json, found)
 

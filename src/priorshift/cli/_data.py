@@ -181,8 +181,12 @@ class Data:
         return estimator
 
     def suitable(self, method: str) -> str:
-        """Return the method; for decisions, CM-L in place of a default that needs probabilities."""
-        default = self.request.predicted_column is not None and not was_typed("method")
+        """Return the method; in place of a default, PPI without validation, CM-L for decisions."""
+        if was_typed("method"):
+            return method
+        if self.y_val is None and self.request.target_label_column is not None:
+            return "ppi"
+        default = self.request.predicted_column is not None
         return "cm-l" if default and traits_of(method).needs_probabilities else method
 
     def assess(self, method: str) -> Assessment | None:

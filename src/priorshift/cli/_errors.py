@@ -40,6 +40,7 @@ OPTIONS = {
     "positive_class": "--positive-class",
     "costs": "--costs",
     "drop_missing": "add --drop-missing to leave such rows out",
+    "from_logits": "add --logits",
     "goal=log_loss": "--goal log_loss",
     "key": "--key",
     "renormalise": "add --renormalise",

@@ -42,6 +42,7 @@ def estimate(
 
     def show() -> None:
         show_verdict(found)
-        show_priors(shift, data.n_target)
+        doubt = "" if found is None or found.trusted else ", not to be trusted"
+        show_priors(shift, data.n_target, f"Priors by {shift.method}{doubt}")
 
     hand_out(shift.to_dict(), priors_as_csv(shift, data.target), show, output, as_json, found)

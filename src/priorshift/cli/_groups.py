@@ -76,6 +76,11 @@ def _show(
     if found.interval is not None and found.confidence_level is not None:
         note(f"In parentheses: {at_level(found.confidence_level)}s.")
     note(f"{pooling_in_words(found.pooling).capitalize()}.")
+    if found.whole.decision is not None and found.pooled is not found.whole:
+        note(
+            f"Groups are by SCM-L of outputs that {found.method} calibrated, so that (pooled) is "
+            f"not what {found.method} estimates of all rows."
+        )
     statuses, counts = np.unique(found.status, return_counts=True)
     parts = (f"{n} {status}" for status, n in zip(statuses.tolist(), counts, strict=True))
     note(f"{', '.join(parts)}; source priors: {found.pooled.source_priors_from}.")

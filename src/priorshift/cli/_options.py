@@ -132,7 +132,7 @@ class Request:
             raise click.UsageError(
                 f"--costs replaces --goal; leave out --goal {self.goal}, or --costs."
             )
-        settled = ("validation", "labels", "class_columns", "known_priors", "source_priors")
+        settled = ("validation", "labels", "known_priors", "source_priors")
         for name in (*settled, "source_label_priors") if self.adapter is not None else ():
             if getattr(self, name) is not None:
                 raise click.UsageError(

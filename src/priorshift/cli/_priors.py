@@ -15,10 +15,12 @@ from priorshift.cli._read import match_labels, read_rows, text_labels
 from priorshift.files import PredictionFile, open_predictions
 
 COUNTED = ("priors", "prior", "count", "counts")
+OF_A_TARGET = ("priors", "prior", "source_priors", "count", "counts")
 COLUMNS = {
     "--source-priors": ("source_priors", "source_prior", *COUNTED),
     "--source-label-priors": ("source_label_priors", "source_priors", "source_prior", *COUNTED),
-    "--known-priors": ("priors", "prior", "source_priors", "count", "counts"),
+    "--known-priors": OF_A_TARGET,
+    "--priors": OF_A_TARGET,
 }
 """Columns or keys that hold priors, the best first."""
 
@@ -105,7 +107,8 @@ def _from_pairs(text: str, classes: Labels) -> Any:
         try:
             pairs[name] = float(value)
         except ValueError:
-            raise ValueError(f"{pair!r} is not NAME=VALUE with a number.") from None
+            hint = " Write 0.85 instead of 85%." if pair.rstrip().endswith("%") else ""
+            raise ValueError(f"{pair!r} is not NAME=VALUE with a number.{hint}") from None
     shares, names = _shares(pairs), classes.tolist()
     missing = [name for name in names if name not in shares]
     remainder = 1 - sum(shares.values())

@@ -1,5 +1,6 @@
 """Predictions and labels of a file, checked: errors name the file, the row and the option."""
 
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -102,8 +103,9 @@ def _say_what_is_wrong(
                 "--drop-missing."
             )
         if any(negative) and file.kind == "proba":
-            hint = "Add --logits if these are logits. "
-    return f"{error} {hint}{border.explain_classes(files, columns)}".strip()
+            hint = "" if "--logits" in str(error) else "Add --logits if these are logits. "
+    said = re.sub(r"(^|at )row (\d+)", lambda at: at[1] + file.place(int(at[2])), str(error))
+    return f"{said} {hint}{border.explain_classes(files, columns)}".strip()
 
 
 def _count_faults(block: border.Block, rows: slice) -> list[tuple[int, int, bool]]:
@@ -184,9 +186,11 @@ def match_labels(
     )
     if files and not hint:
         hint = border.explain_classes(files, classes.tolist())
+    n = f"{np.count_nonzero(np.isin(labels, strange)):,} of {labels.size:,} rows"
     raise ValueError(
         f"{where} has labels that are not among the classes: {border.some(strange.tolist())}; the "
-        f"classes are {border.some(classes.tolist(), 20)}. {hint}".rstrip()
+        f"classes are {border.some(classes.tolist(), 20)}. {n} have them: correct "
+        f"these labels, or drop these rows. {hint}".rstrip()
     )
 
 

@@ -553,7 +553,7 @@ class Auto(PriorEstimator):
             for share in (1 - MOMENTS_SHARE, MOMENTS_SHARE)
         )
         bounds = share_interval(found.priors, shares, known.spread, votes, *sizes, ours)
-        return bounds.narrower(votes.interval(found.priors, theirs))
+        return bounds.narrower(votes.interval(found.priors, theirs), found.priors)
 
     def _votes(self, calibrated: Floats) -> Votes:
         """Return the moments of calibrated outputs, which hold even if calibration does not."""

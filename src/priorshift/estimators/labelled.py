@@ -424,6 +424,11 @@ def labels_needed(
             f"confusion is of {C.shape[0]} classes but priors of {p.size}; give one prior per "
             "class, in the order of its columns."
         )
+    if (p[C.sum(axis=0) == 0] > 0).any():
+        raise ValueError(
+            "confusion has no sample of some class that has a prior, so nothing says how it is "
+            "decided; leave confusion out, or add samples of every class."
+        )
     return LabelsNeeded(alone, min(alone, _needed(p, _residual_variance(C, p), width, level)))
 
 
@@ -432,12 +437,7 @@ def _decided(confusion: Any) -> tuple[Vector | None, Vector | None]:
     if confusion is None:
         return None, None
     if isinstance(confusion, Confusion):
-        if not confusion.seen.all():
-            raise ValueError(
-                "confusion has no sample of some class, so nothing says how it is decided; leave "
-                "confusion out, or add samples of every class."
-            )
-        return np.asarray(confusion.conditional), confusion.class_weights
+        return np.where(confusion.seen, confusion.conditional, 0.0), confusion.class_weights
     counts = check_square(confusion, "confusion")
     total = counts.sum(axis=0)
     if not (total > 0).all():

@@ -79,6 +79,7 @@ MADE_BY: dict[IntervalKind, str] = {
     "bootstrap": "resampling validation and target",
     "bayesian": "posterior draws of priors and confusion matrix",
     "prediction-powered": "labels and predictions of the target, whatever changed",
+    "readings": "what the target may mean: a new class balance, other features, or no change",
 }
 
 
@@ -127,7 +128,7 @@ class PriorEstimate(FrozenArrays):
     confidence_level : float or None
         Of the interval.
     interval_method : {"asymptotic", "likelihood ratio", "bootstrap", "bayesian", \
-"prediction-powered"} or None
+"prediction-powered", "readings"} or None
         How the interval was found.
     estimand : {"population", "sample"} or None
         What the interval covers: the share in the population that the target was drawn from, or
@@ -141,7 +142,8 @@ class PriorEstimate(FrozenArrays):
     strength : float
         Exponent of the ratio when predictions are adapted; 0 keeps their priors.
     decision : mapping or None
-        What Auto decided and why; `decision["sentence"]` says it in words.
+        What Auto decided and why, or the assessment that it is part of; `decision["sentence"]`
+        says it in words.
     cautions : tuple of str
         Why the estimate or its interval may be further off than it says, and what to do.
     adapts_to : ndarray of shape (n_classes,) or None

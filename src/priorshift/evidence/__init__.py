@@ -12,7 +12,7 @@ from priorshift.evidence._backtest import (
 from priorshift.evidence._detect import detect_shift, is_shifted
 from priorshift.evidence._diagnose import Diagnostics, diagnose, expected_accuracy
 from priorshift.evidence._information import label_information, least_information
-from priorshift.evidence._kind import Explained, amplification, explain_by_priors
+from priorshift.evidence._kind import Explained, amplification, explain_by_priors, find_order
 from priorshift.evidence._labels import (
     Strata,
     draw_rows_to_label,

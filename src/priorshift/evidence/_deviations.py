@@ -51,6 +51,9 @@ are grouped anew, and dealt anew, after so many draws."""
 ROUNDING = 1e-10
 """Relative size up to which a variance is 0: such directions are left out."""
 
+LEAST_VARIANCE = 1e-24
+"""Of a row's probabilities; below it they are all alike, up to the rounding of their mean."""
+
 WANTED_POWER, N_HALVINGS = 0.8, 12
 """How often a detectable departure is detected, and the halvings that find its size."""
 
@@ -68,9 +71,9 @@ class Deviations:
     def of(cls, samples: Samples, priors: Vector) -> "Deviations":
         """Compute the deviations at the priors of the null hypothesis."""
         M, size = samples.n_target, samples.effective_size(priors)
-        covariance = mixture_covariance(samples, priors) * (1 / M + 1 / size)
+        covariance = mixture_covariance(samples, priors)
         whitener = whiten(covariance, samples.n_val + samples.n_target, priors.size / (M + size))
-        return cls(samples.C, samples.q, priors, whitener)
+        return cls(samples.C, samples.q, priors, whitener / np.sqrt(1 / M + 1 / size))
 
     @property
     def deviation(self) -> Vector:
@@ -97,7 +100,7 @@ def whiten(covariance: Vector, n_rows: int, least: float = 0.0) -> Vector:
     plain = K / (K - 1) * (centre * np.diag(covariance)) @ centre
     share = K / (K + n_rows)
     values, vectors = np.linalg.eigh((1 - share) * covariance + share * plain)
-    varies = values > ROUNDING * max(float(values[-1]), np.finfo(np.float64).tiny)
+    varies = values > max(ROUNDING * values[-1], LEAST_VARIANCE)
     return vectors[:, varies] / np.sqrt(np.maximum(values[varies], least * values[-1]))
 
 

@@ -92,7 +92,7 @@ def _bounded(
         interval=bounds,
         standard_error=np.ptp(bounds, axis=1) / (2 * float(ndtri((1 + level) / 2))),
         confidence_level=level,
-        interval_method=like.interval_method or "asymptotic",
+        interval_method="readings",
         estimand=like.estimand or "population",
         simultaneous=False,
     )

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any, BinaryIO, TextIO
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,27 +42,33 @@ DECIMAL = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
 """A number with decimals. Where spreadsheets separate cells by semicolons, it has a comma."""
 
 
+TELLS_SEPARATOR = re.compile(r"sep=.?\s*", re.IGNORECASE)
+"""A first line that tells spreadsheets what separates cells."""
+
+
 class CsvFile(Stored):
     """A table of text with a header; commas, semicolons or tabs separate its cells."""
 
     @LockFree
     def header(self) -> list[str]:
-        """Names of the columns, without blanks around them."""
-        names = [name.strip() for name in self._first_line]
-        require_distinct(names, f"the header of {self.where}")
+        """Names of the columns, without blanks around them; empty ones may have none."""
+        names = [normalize("NFC", name.strip()) for name in self._first_line]
+        require_distinct(list(filter(None, names)), f"the header of {self.where}")
         return names
 
     @LockFree
     def numeric(self) -> tuple[str, ...]:
         """Columns of numbers."""
         sample = zip(self.header, self._sample, strict=True)
-        return tuple(name for name, cells in sample if self._are_numbers(cells, percent=True))
+        found = [name for name, cells in sample if self._are_numbers(cells, percent=True)]
+        require_distinct(found, f"the header of {self.where}")
+        return tuple(found)
 
     @LockFree
     def delimiter(self) -> str:
         """What separates cells: whatever cuts the header into most of them, commas first."""
         with self._text() as stream:
-            line = next(self._lines(stream), "")
+            line = next(filter(str.strip, self._lines(stream)), "")
         found = {mark: len(next(csv.reader([line], delimiter=mark), ())) for mark in DELIMITERS}
         return max(found, key=lambda mark: found[mark])
 
@@ -107,7 +114,7 @@ class CsvFile(Stored):
         cells: list[str] = []
         for block in self._parts([at], keep=True):
             row, rows = (at, block) if isinstance(block, list) else (0, to_rows(block))
-            cells += [cells[row].strip() for cells in rows]
+            cells += [normalize("NFC", cells[row].strip()) for cells in rows]
         return np.array(cells, dtype=str)
 
     def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
@@ -154,7 +161,7 @@ class CsvFile(Stored):
     @LockFree
     def _first_line(self) -> list[str]:
         with self._open() as reader:
-            cells = next(reader, None)
+            cells = next(filter(None, reader), None)
         if not cells:
             raise ValueError(f"{self.where} is empty; a CSV file begins with a header.")
         return cells
@@ -170,6 +177,11 @@ class CsvFile(Stored):
         """Whether the file begins as gzip does, whatever its name."""
         with self.path.open("rb") as stream:
             return stream.read(2) == b"\x1f\x8b"
+
+    @LockFree
+    def _tells_separator(self) -> bool:
+        with self._text() as stream:
+            return TELLS_SEPARATOR.fullmatch(stream.readline(8)) is not None
 
     @LockFree
     def _conventions(self) -> tuple[str, str]:
@@ -192,7 +204,8 @@ class CsvFile(Stored):
                     yield stream
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"{self.where} is not UTF-8 text ({error}); save it as UTF-8."
+                f"{self.where} is not UTF-8 text ({error}); save it as UTF-8. If a spreadsheet "
+                f"wrote it as Windows-1252: iconv -f WINDOWS-1252 -t UTF-8 {self.where} > NEW.csv"
             ) from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{self.where} cannot be read: {error}; write it again.") from None
@@ -208,6 +221,9 @@ class CsvFile(Stored):
 
     def _lines(self, stream: TextIO) -> Iterator[str]:
         """Yield lines, of a length and in a number that a file of this size may have."""
+        if self._tells_separator:
+            stream.readline()
+            yield "\n"
         if not self.bounded:
             yield from stream
             return
@@ -250,7 +266,8 @@ class CsvFile(Stored):
             if self._compressed:
                 self.require_bounded(n_read, stored)
 
-        if stored >= LARGE_BYTES and not any("\n" in name for name in self._first_line):
+        plain = not (self._tells_separator or any("\n" in name for name in self._first_line))
+        if stored >= LARGE_BYTES and plain:
             spellings = (str.lower, str.upper, str.title)  # the csv module knows all others
             missing = [] if keep else [how(cell) for cell in MISSING for how in spellings]
             about = len(self.header), columns, self.delimiter, missing, n_rows, advance
@@ -311,7 +328,7 @@ class CsvFile(Stored):
     def _numbered_rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield rows with the number of the line on which each begins."""
         with self._open() as reader:
-            next(reader)
+            next(filter(None, reader))
             begin = reader.line_num + 1  # type: ignore[attr-defined]
             for row in reader:
                 if row:

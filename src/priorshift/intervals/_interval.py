@@ -12,7 +12,7 @@ from priorshift.border import MOST_DRAWS, as_generator, check_choice, check_coun
 
 IntervalMethod = Literal["auto", "asymptotic", "bootstrap", "bayesian"]
 IntervalKind = Literal[
-    "asymptotic", "likelihood ratio", "bootstrap", "bayesian", "prediction-powered"
+    "asymptotic", "likelihood ratio", "bootstrap", "bayesian", "prediction-powered", "readings"
 ]
 Estimand = Literal["population", "sample"]
 
@@ -111,9 +111,14 @@ class PriorInterval:
         bounds[:, 1] = np.maximum(bounds[:, 1], inside)
         return cls(bounds, standard_error, method, draws)
 
-    def narrower(self, other: "PriorInterval") -> "PriorInterval":
-        """Return for each class the narrower of two intervals, by the method of this one."""
+    def narrower(self, other: "PriorInterval", priors: Vector) -> "PriorInterval":
+        """Return for each class the narrower of two intervals, by the method of this one.
+
+        One that was stretched to hold the estimate contradicts it, and bounds nothing.
+        """
         theirs = np.ptp(other.interval, axis=1) < np.ptp(self.interval, axis=1)
+        low, high = other.interval.T
+        theirs &= ((low < priors) | (low <= 0)) & ((priors < high) | (high >= 1))
         return PriorInterval(
             np.where(theirs[:, None], other.interval, self.interval),
             np.where(theirs, other.standard_error, self.standard_error),

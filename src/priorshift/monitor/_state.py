@@ -121,6 +121,10 @@ def _read(path: Path) -> dict[str, Any]:
 def _unpack_monitor(content: dict[str, Any]) -> PriorMonitor:
     """Make a monitor of the contents of a file; raise an error if they are not whole and sound."""
     described = content["estimator"]
+    if described["method"] not in available_estimators():
+        raise ValueError(
+            f"method {described['method']!r} is not registered here; import its module"
+        )
     method = get_estimator(described["method"], **described["params"])
     monitor = PriorMonitor(method, **content["params"])
     monitor._check_parameters()

@@ -121,10 +121,10 @@ def render_report(
         called = [shorten(name, 30) for name in (names if K <= 3 else names[:2])]
         called += [f"{K - 2:,} other classes"] if K > 3 else []
         title = f"Class balance of {listed(called) if K <= 12 else f'{K:,} classes'}"
-    # the class that grew most and the one that shrank most; of two classes the one
+    # the class that grew most and the one that shrank most; of two classes the positive one
     change = facts.change
-    moved = [k for k in (int(change.argmax()), int(change.argmin())) if abs(change[k]) >= 5e-4]
-    moved = moved[:1] if K == 2 else moved
+    most = (1,) if K == 2 else (int(change.argmax()), int(change.argmin()))
+    moved = [k for k in most if abs(change[k]) >= 5e-4]
     unsure = None
     if shown.interval is not None and moved:
         low, high = shown.interval[moved[0]]
