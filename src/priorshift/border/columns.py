@@ -40,13 +40,11 @@ def class_columns(
     """
     by_text = {str(column): column for column in columns}
     known = labels if classes is None else classes
-    wanted = set() if known is None else {str(name) for name in np.unique(known).tolist()}
+    wanted = [] if known is None else [str(name) for name in np.unique(known).tolist()]
     found = match_columns(list(by_text), wanted)
-    if found is None and (whole := _without_point(list(wanted))):
-        wanted = set(whole)
-        found = match_columns(list(by_text), wanted)
     if found is None or (classes is None and found.keys() == by_text.keys()):
         return None
+    wanted = wanted if found.keys() >= set(wanted) else [*_without_point(wanted)]
     # a column named exactly like its class keeps its type: 0 rather than "0"
     return {
         by_text[column] if name == column else name: by_text[column]
@@ -55,12 +53,13 @@ def class_columns(
     }
 
 
-def match_columns(columns: Sequence[str], classes: Collection[str]) -> dict[str, str] | None:
+def match_columns(columns: Sequence[str], classes: Sequence[str]) -> dict[str, str] | None:
     """Find the column of each class, by name or by a common prefix and suffix.
 
     Names that are the classes themselves come first. Otherwise, all class columns must share the
     same prefix and suffix, and every class in `classes` must have a column. Columns of the same
     form are classes too, even if `classes` lacks them: validation need not have seen every class.
+    Whole numbers may be written with a point: the column of 1.0 may be called 1.
 
     Returns
     -------
@@ -74,18 +73,19 @@ def match_columns(columns: Sequence[str], classes: Collection[str]) -> dict[str,
     {'cat': 'cat', 'dog': 'dog'}
     >>> match_columns(["id", "score"], ["dog", "cat"])
     """
-    if not classes:
-        return None
-    if set(classes) <= set(columns):
-        return {name: name for name in columns}
-    found = [_of_form(columns, *form) for form in _forms(columns, classes)]
-    if len(found) > 1:
-        forms = " or ".join(f"({some(one.values())})" for one in found)
-        raise ValueError(
-            f"several sets of columns match the classes {some(sorted(classes))}: {forms}; choose "
-            "one of them by name."
-        )
-    return found[0] if found else None
+    for names in filter(None, (classes, _without_point(classes))):
+        if set(names) <= set(columns):
+            return {name: name for name in columns}
+        found = [_of_form(columns, *form) for form in _forms(columns, names)]
+        if len(found) > 1:
+            forms = " or ".join(f"({some(one.values())})" for one in found)
+            raise ValueError(
+                f"several sets of columns match the classes {some(sorted(names))}: {forms}; "
+                "choose one of them by name."
+            )
+        if found:
+            return found[0]
+    return None
 
 
 def among_others(
@@ -299,15 +299,11 @@ def match_table(table: NamedTable, known: Sequence[str]) -> dict[str, str] | Non
     """Match columns to classes; None where they do not match, or have no names."""
     if table.names is None:
         return None
-    for names in (known, _without_point(known)):
-        try:
-            found = match_columns(table.names, names)
-        except ValueError as error:
-            choose = argument("class_columns", "classes=")
-            raise ValueError(f"{table.where}: {error} Use {choose}.") from None
-        if found is not None:
-            return found
-    return None
+    try:
+        return match_columns(table.names, known)
+    except ValueError as error:
+        choose = argument("class_columns", "classes=")
+        raise ValueError(f"{table.where}: {error} Use {choose}.") from None
 
 
 def _without_point(names: Sequence[str]) -> tuple[str, ...]:
