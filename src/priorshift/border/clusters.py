@@ -59,16 +59,14 @@ class DaskTable(Table):
 
     def __init__(self, array: Any, *, persist: bool | None = None) -> None:
         self.dtype = _dask_type(array)
-        self._client = _client()
         if persist is None:
             # the size of unknown chunks is NaN, and so not known to be small
-            persist = self._client is not None or array.nbytes <= MOST_HELD
+            persist = _client() is not None or array.nbytes <= MOST_HELD
         array = _in_whole_rows(array, persist)
         # not kept, a pass over chunks is made as short as Dask can
         self.array = array.persist() if persist else import_module("dask").optimize(array)[0]
         self.shape = array.shape
         self._starts = np.cumsum((0, *array.chunks[0])).tolist()
-        self._held = persist
 
     @classmethod
     def recognises(cls, values: Any) -> bool:
