@@ -40,7 +40,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from html import escape
 from numbers import Real
 from operator import add
@@ -215,32 +215,26 @@ def count_groups(y_proba: Rows, names: Labels, codes: Indices, decision: Decisio
     K, G = y_proba.shape[1], names.size
     size = min(max(BLOCK_BYTES, 8 * G * K), LARGEST_BLOCK_BYTES)
     data = y_proba if decision == "hard" else dense(y_proba)
-    kernel = _CountByGroup(codes, G, decision)
+    kernel = partial(_count_block, codes, G, decision)
     counts, second = map_reduce(kernel, data, block_bytes=size, n_parts=N_PARTS)
     if decision == "hard":
         second = np.diag(counts.sum(axis=0))
     return GroupCounts(names, decision, np.bincount(codes, minlength=G), counts, second)
 
 
-@dataclass(frozen=True)
-class _CountByGroup:
+def _count_block(
+    codes: Indices, n_groups: int, decision: Decision, block: Block, rows: slice
+) -> tuple[Vector, Vector]:
     """Count the decisions of a block by group, and sum their products: (G, K) and (K, K)."""
-
-    codes: Indices
-    n_groups: int
-    decision: Decision
-
-    def __call__(self, block: Block, rows: slice) -> tuple[Vector, Vector]:
-        K, codes = block.shape[1], self.codes[rows]
-        if self.decision == "hard":
-            cells = codes * K + block.argmax(axis=1)
-            counts = np.bincount(cells, minlength=self.n_groups * K)
-            return counts.reshape(-1, K).astype(np.float64), np.zeros((0, 0))
-        block = block.astype(np.float64, copy=False)
-        # a product with a sparse matrix of codes sums by group without sorting
-        ends = np.arange(codes.size + 1)
-        members = csr_array((np.ones(codes.size), codes, ends), (codes.size, self.n_groups))
-        return members.T @ block, block.T @ block
+    K, code = block.shape[1], codes[rows]
+    if decision == "hard":
+        counts = np.bincount(code * K + block.argmax(axis=1), minlength=n_groups * K)
+        return counts.reshape(-1, K).astype(np.float64), np.zeros((0, 0))
+    block = block.astype(np.float64, copy=False)
+    # a product with a sparse matrix of codes sums by group without sorting
+    ends = np.arange(code.size + 1)
+    members = csr_array((np.ones(code.size), code, ends), (code.size, n_groups))
+    return members.T @ block, block.T @ block
 
 
 def read_groups(groups: ArrayLike, n_samples: int | None = None) -> Labels:

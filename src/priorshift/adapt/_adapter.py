@@ -51,7 +51,7 @@ from priorshift.calibration import (
     calibration_from_dict,
 )
 from priorshift.files import read_json, require_file, sign, verify, write_json, write_text
-from priorshift.text import brief
+from priorshift.text import brief, plain
 
 SCHEMA_VERSION = 1
 """Raised when a field of the JSON changes its meaning, comes or goes; see schemas/."""
@@ -199,7 +199,7 @@ class Adapter(FrozenArrays):
             "calibration": None if self.calibration is None else self.calibration.to_dict(),
             "strength": self.strength,
             "costs": None if self.costs is None else self.costs.tolist(),
-            "provenance": _thawed(self.provenance),
+            "provenance": plain(self.provenance),
         }
 
     @classmethod
@@ -367,12 +367,6 @@ def _check_provenance(found: Any, where: str) -> Any:
     if isinstance(plain, float) and not np.isfinite(plain):
         raise ValueError(f"{where} must be finite; got {plain}.")
     return plain
-
-
-def _thawed(found: Any) -> Any:
-    if isinstance(found, Mapping):
-        return {name: _thawed(value) for name, value in found.items()}
-    return found
 
 
 def _check_version(found: Any) -> None:

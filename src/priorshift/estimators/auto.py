@@ -26,7 +26,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.adapt import Goal, GoalName, log_savings, prior_ratio
@@ -399,19 +398,6 @@ class Auto(PriorEstimator):
         model = model_columns(self._calibration.y_proba, weight, "soft")
         self._class_outputs = shrunk_columns(self._soft_confusion(), model, FEW_ROWS)
         return self
-
-    def calibrate_validation(self) -> Floats:
-        """Return validation's probabilities, calibrated by maps that did not see the row's fold.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            In the order of the rows that `fit` got, columns in the order of `classes_`.
-        """
-        check_is_fitted(self, "_calibration")
-        calibrated = np.empty_like(self._calibration.y_proba)
-        calibrated[self._calibration.order] = self._calibration.y_proba
-        return calibrated
 
     def partial_fit(self, *_: Any, **__: Any) -> Self:
         """Refuse: calibrating needs all of validation at once."""
