@@ -132,7 +132,7 @@ class ConfusionDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
         """
-        ax = self._axes(ax, self.figsize(), "compressed")
+        ax = self._axes(ax, "compressed")
         cells, group = pool(self.conditional, self.seen, self.MAX_CELLS)
         self.im_ = draw_heatmap(ax, cells, largest=1.0, label="share of the true class")
         if self.classes.size <= self.MAX_TEXTS:
@@ -275,7 +275,7 @@ class ReliabilityDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
         """
-        ax = self._axes(ax, self.figsize())
+        ax = self._axes(ax)
         lowest = np.floor(10 / self.n_classes) / 10
         ax.plot([lowest, 1], [lowest, 1], "--", color=GREY, lw=1.2, label="perfectly calibrated")
         errors = np.abs(self.interval.T - self.found.accuracy)
@@ -457,7 +457,7 @@ class CostDisplay(Display):
         -------
         self
         """
-        ax = self._axes(ax, self.figsize())
+        ax = self._axes(ax)
         ax.plot(self.prevalence, self.before, "--", color=VERMILLION, label="unadapted")
         ax.plot(self.prevalence, self.after, color=BLUE, label="adapted")
         ax.fill_between(self.prevalence, self.after, self.before, color=BLUE, alpha=0.12, lw=0)

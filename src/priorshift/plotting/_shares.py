@@ -123,7 +123,7 @@ class PriorsDisplay(Display):
             Axes to plot on; by default those of a new pyplot figure.
         """
         rows = self.movers()
-        ax = self._axes(ax, self.figsize())
+        ax = self._axes(ax)
         y = np.arange(rows.size)
         before, after = self.source_priors[rows], self.priors[rows]
         change = after - before
@@ -255,7 +255,7 @@ class GroupsDisplay(Display):
         ax : matplotlib Axes, optional
         """
         rows, columns = self.movers(), self.varying()
-        ax = self._axes(ax, self.figsize())
+        ax = self._axes(ax)
         for at, k in enumerate(columns):
             style = series_style(at)
             # side by side
@@ -433,13 +433,13 @@ class ComparisonDisplay(Display):
         ax : matplotlib Axes, optional
         """
         if self.shows_distances:
-            self._draw_distances(self._axes(ax, self.figsize(), "compressed"))
+            self._draw_distances(self._axes(ax, "compressed"))
         else:
             # all classes in order, or those whose priors differ most
             rows = np.arange(self.classes.size)
             if rows.size > self.MAX_CLASSES:
                 rows = movers(np.ptp(self._with_truth()[1], axis=0), self.MAX_CLASSES)
-            self._draw_priors(self._axes(ax, self.figsize()), rows)
+            self._draw_priors(self._axes(ax), rows)
         return self
 
     def _with_truth(self) -> tuple[list[str], Vector]:
@@ -557,10 +557,6 @@ class MonitorDisplay(Display):
         time = history.time if known else tuple(history.index.tolist())
         return cls._of(history, time=time, numbered=not known)
 
-    def figsize(self) -> tuple[float, float]:
-        """Return the inches a figure needs."""
-        return WIDTH, 4.4
-
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Plot the classes that moved most, at most eight.
 
@@ -569,7 +565,7 @@ class MonitorDisplay(Display):
         ax : matplotlib Axes, optional
         """
         chosen = self.movers()
-        ax = self._axes(ax, self.figsize())
+        ax = self._axes(ax)
         when = positions(self.time)
         shown, start = thinned_steps(when.size), self.source_priors
         for at, k in enumerate(chosen):
@@ -754,10 +750,6 @@ class SampleSizeDisplay(Display):
         """The number of rows for an L1 error of 0.05 from sampling the target."""
         return float(np.ceil((self.scale / self.TOLERANCE) ** 2))
 
-    def figsize(self) -> tuple[float, float]:
-        """Return the inches a figure needs."""
-        return WIDTH, 4.4
-
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Plot median and band of the distances, and the error to expect with more rows.
 
@@ -766,7 +758,7 @@ class SampleSizeDisplay(Display):
         ax : matplotlib Axes, optional
         """
         needed, tolerance = self.samples_needed, self.TOLERANCE
-        ax = self._axes(ax, self.figsize())
+        ax = self._axes(ax)
         lower, upper = np.quantile(self.distances, self.BAND, axis=1)
         band = f"{self.BAND[1] - self.BAND[0]:.0%} of the subsets"
         ax.fill_between(self.sizes, lower, upper, color=BLUE, alpha=0.25, lw=0, label=band)

@@ -132,18 +132,19 @@ class Display:
             if isinstance(value, list):
                 setattr(self, name, np.asarray(value))
 
+    def figsize(self) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        return WIDTH, 4.4
+
     def _axes(
-        self,
-        ax: "Axes | None",
-        figsize: tuple[float, float],
-        layout: Literal["constrained", "compressed"] = "constrained",
+        self, ax: "Axes | None", layout: Literal["constrained", "compressed"] = "constrained"
     ) -> "Axes":
         """Return the axes given, or those of a new pyplot figure; else pyplot is not touched."""
         require_matplotlib()
         if ax is None:
             import matplotlib.pyplot as plt
 
-            ax = plt.subplots(figsize=figsize, layout=layout)[1]
+            ax = plt.subplots(figsize=self.figsize(), layout=layout)[1]
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 
