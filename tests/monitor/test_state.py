@@ -101,24 +101,48 @@ def test_a_monitor_without_batches_is_saved_too(simulate, rng, tmp_path):
 
 
 def contents(path):
-    header = verify(json.loads(path.read_text()))
-    arrays = header.pop("arrays")
-    return header, {name: array_from_json(array) for name, array in arrays.items()}
+    return verify(json.loads(path.read_text()))
 
 
-def rewrite(path, header, arrays):
+def rewrite(path, content):
     """Write a file by hand, with a true checksum."""
-    packed = {name: array_to_json(array) for name, array in arrays.items()}
-    path.write_text(write_json(sign({**header, "arrays": packed})))
+    path.write_text(write_json(sign(content)))
+
+
+def is_array(value):
+    return isinstance(value, dict) and set(value) == {"dtype", "shape", "bytes"}
+
+
+def leaves(value, path=()):
+    """Yield the paths to all values of a nested document; an array is one value."""
+    yield path
+    if isinstance(value, dict | list) and not is_array(value):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from leaves(value[key], (*path, key))
+
+
+def at(value, path):
+    for key in path:
+        value = value[key]
+    return value
+
+
+def arrays_of(content):
+    return [path for path in leaves(content) if is_array(at(content, path))]
+
+
+def edited(content, path, value):
+    content = copy.deepcopy(content)
+    at(content, path[:-1])[path[-1]] = value
+    return content
 
 
 def test_other_versions_are_refused(simulate, rng, tmp_path):
     monitor, _ = begun(simulate, rng)
     path = monitor.save(tmp_path / "state.json")
-    header, arrays = contents(path)
-    rewrite(path, header | {"version": 99, "priorshift_version": "7.0"}, arrays)
+    rewrite(path, contents(path) | {"version": 99, "priorshift_version": "7.0"})
     with pytest.raises(
-        ValueError, match=r"version 99, written by priorshift 7\.0.*reads version 1"
+        ValueError, match=r"version 99, written by priorshift 7\.0.*reads version 2"
     ):
         PriorMonitor.load(path)
 
@@ -179,12 +203,11 @@ def test_entries_that_are_no_arrays_are_refused(simulate, rng, tmp_path):
     """The document is signed, and each of its arrays in turn is something else."""
     monitor, _ = begun(simulate, rng)
     path = monitor.save(tmp_path / "state.json")
-    content = verify(json.loads(path.read_text()))
+    content = contents(path)
     broken = [None, "no array", {}, {"dtype": "O", "shape": [1], "bytes": "AAAAAAAAAAA="}]
     broken += [{"dtype": "<f8", "shape": [2**60], "bytes": ""}, {"dtype": "<f8", "shape": 3}]
-    for at, name in enumerate(content["arrays"]):
-        arrays = content["arrays"] | {name: broken[at % len(broken)]}
-        path.write_text(write_json(sign(content | {"arrays": arrays})))
+    for number, array in enumerate(arrays_of(content)):
+        rewrite(path, edited(content, array, broken[number % len(broken)]))
         with pytest.raises(ValueError, match=re.escape(str(path))):
             PriorMonitor.load(path)
 
@@ -214,27 +237,11 @@ ODD_VALUES = [None, True, -1, 0, 1e308, 10**30, "", "x", [], {}, [[1]], -0.5]
 ODD_NUMBERS = [np.nan, np.inf, -1, 0, 1e308, 5e-324]
 
 
-def leaves(value, path=()):
-    """Yield the paths to all values of a nested document."""
-    yield path
-    if isinstance(value, dict | list):
-        for key in value if isinstance(value, dict) else range(len(value)):
-            yield from leaves(value[key], (*path, key))
-
-
-def edited_header(header, path, value):
-    header = copy.deepcopy(header)
-    at = header
-    for key in path[:-1]:
-        at = at[key]
-    at[path[-1]] = value
-    return header
-
-
-def edited_arrays(arrays, rng):
-    """Spoil one array in one of many ways."""
-    name = sorted(arrays)[rng.integers(len(arrays))]
-    array = arrays[name].copy()
+def spoiled(content, rng):
+    """Spoil one array in one of many ways, or leave it out."""
+    paths = arrays_of(content)
+    path = paths[rng.integers(len(paths))]
+    array = array_from_json(at(content, path)).copy()
     way = rng.integers(5)
     if way == 0 and array.size and array.dtype.kind == "f":
         array.flat[rng.integers(array.size)] = rng.choice(ODD_NUMBERS)
@@ -245,8 +252,10 @@ def edited_arrays(arrays, rng):
     elif way == 3:
         array = np.zeros(array.shape, rng.choice(["U4", "f2", "i1", "M8[D]", "f8", "?"]))
     else:
-        return {other: value for other, value in arrays.items() if other != name}
-    return arrays | {name: array}
+        content = copy.deepcopy(content)
+        del at(content, path[:-1])[path[-1]]
+        return content
+    return edited(content, path, array_to_json(array))
 
 
 def assert_sound(path, batch):
@@ -270,22 +279,40 @@ def assert_sound(path, batch):
 def test_edited_files_are_refused_or_sound(n_batches, simulate, rng, tmp_path):
     monitor, draw = begun(simulate, rng, n_batches=n_batches)
     path, batch = monitor.save(tmp_path / "state.json"), draw()
-    header, arrays = contents(path)
-    sound = 0
-    for leaf in list(leaves(header))[1:]:
+    content, sound = contents(path), 0
+    for leaf in list(leaves(content))[1:]:
         value = ODD_VALUES[rng.integers(len(ODD_VALUES))]
-        rewrite(path, edited_header(header, leaf, value), arrays)
+        rewrite(path, edited(content, leaf, value))
         sound += assert_sound(path, batch)
     for _ in range(60):
-        rewrite(path, dict(header), edited_arrays(arrays, rng))
+        rewrite(path, spoiled(content, rng))
         sound += assert_sound(path, batch)
     assert sound  # that some edits do no harm shows that not all is refused
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (
+            ("estimator", "arrays", "soft.class_weights"),
+            array_to_json(np.array([5e-324, 100, 100])),
+        ),
+        (("estimator", "arrays", "soft.counts"), array_to_json(np.ones(3))),
+        (("estimator", "source_priors_from"), []),
+    ],
+)
+def test_fits_that_would_overflow_or_not_fit_are_refused(path, value, simulate, rng, tmp_path):
+    monitor, _ = begun(simulate, rng)
+    file = monitor.save(tmp_path / "state.json")
+    rewrite(file, edited(contents(file), path, value))
+    with pytest.raises(ValueError, match="is not a whole monitor"):
+        PriorMonitor.load(file)
 
 
 def test_what_could_not_be_read_again_is_not_written(simulate, rng, tmp_path):
     monitor, _ = begun(simulate, rng)
     monitor._alarm = dataclasses.replace(monitor._alarm, largest=np.inf)
-    with pytest.raises(ValueError, match="cannot be saved: its largest is not a finite"):
+    with pytest.raises(ValueError, match=r"cannot be saved: 'alarm\.largest' is not a finite"):
         monitor.save(tmp_path / "state.json")
     assert not list(tmp_path.iterdir())
 

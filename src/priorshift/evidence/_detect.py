@@ -11,7 +11,6 @@ shift of few classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -263,14 +262,36 @@ MOST_BEYOND = 1e3
 def estimate_effect(
     samples: Samples, deviations: Deviations, alpha: float, rng: np.random.Generator
 ) -> tuple[Vector, float, tuple[float, float]]:
-    """Return the estimated priors, their debiased distance to those of the null, its interval."""
-    seen = samples.class_counts > 0
-    again = _Again.of(samples, deviations, rng)
-    priors = np.zeros(seen.size)
-    priors[seen] = again.found
-    null, found, observed = again.null, again.found, again.observed
+    """Return the estimated priors, their debiased distance to those of the null, its interval.
 
-    first = again.estimates(null)
+    Priors are estimated from the data, and again from deviations drawn around any truth.
+    """
+    seen = samples.class_counts > 0
+    sure = np.sqrt((deviations.whitener**2).sum(axis=0))
+    # where decisions hardly vary, their covariance is not known well enough to rely on
+    weights = deviations.whitener * np.minimum(1.0, MOST_SURE * sure.min(initial=np.inf) / sure)
+    A, null, priors = (
+        weights.T @ deviations.C[:, seen],
+        deviations.priors[seen],
+        np.zeros(seen.size),
+    )
+    found = simplex_least_squares(A, weights.T @ deviations.q, tol=1e-6).value
+    priors[seen] = found
+    observed = max(float(distances(found[:, None], null)[0]), TINY)
+    # with the same signs, so that noise between both can be mixed from them
+    seed = int(rng.integers(2**32))
+    at_null, at_found = (
+        draw_noise(samples, at, N_ERRORS, np.random.default_rng(seed)) @ weights
+        for at in (deviations.priors, priors)
+    )
+
+    def estimates(truth: Vector) -> Vector:
+        """Return estimates where these are the true priors, as columns."""
+        share = float(distances(truth[:, None], null)[0]) / observed
+        drawn = (1 - share) * at_null + share * at_found
+        return nearest_mixtures(A, (A @ truth)[:, None] + drawn.T, truth)
+
+    first = estimates(null)
     error = np.sqrt(((first - null[:, None]) ** 2).mean(axis=1))
     clear = null + beyond_noise(found - null, CLEAR * error)
     # noise grows with the shift: the upper end needs draws from beyond the estimate
@@ -278,8 +299,10 @@ def estimate_effect(
     farther = np.maximum(null + min(1 + margin / observed, MOST_BEYOND) * (found - null), 0.0)
     few = np.column_stack([null, (null + clear) / 2, clear, found])
     all_moved = np.column_stack([null, (null + found) / 2, found, farther / farther.sum()])
-
-    of_few, of_all = again.distances(few), again.distances(all_moved)
+    of_few, of_all = (
+        np.stack([distances(estimates(truth), null) for truth in truths.T])
+        for truths in (few, all_moved)
+    )
     low = _true_distance(observed, distances(few, null), np.quantile(of_few, 1 - alpha / 2, axis=1))
     # an estimate nearer than noise allows is luck: it does not rule out what noise would hide
     high = _true_distance(
@@ -287,62 +310,13 @@ def estimate_effect(
         distances(all_moved, null),
         np.quantile(of_all, alpha / 2, axis=1),
     )
+    # the bias where the statistic suggests that the truth is, between the null and the estimate
     bias = np.median(of_few, axis=1) - distances(few, null)
-    effect = float(np.clip(observed - again.at_statistic(few, bias), 0.0, 1.0))
+    squares = np.maximum.accumulate(((A @ (few - null[:, None])) ** 2).sum(axis=0))
+    statistic = float(((deviations.deviation @ weights) ** 2).sum())
+    beyond = statistic - float(np.median((at_null**2).sum(axis=1)))
+    effect = float(np.clip(observed - np.interp(beyond, squares, bias), 0.0, 1.0))
     return priors, effect, (min(low, effect), min(1.0, max(high, effect)))
-
-
-@dataclass(frozen=True)
-class _Again:
-    """Estimate priors from the data, and again from deviations drawn around any truth."""
-
-    A: Vector
-    null: Vector
-    found: Vector
-    noise: tuple[Vector, Vector]
-    """Whitened noise at the null and at the estimate, (N_ERRORS, n_directions) each."""
-    statistic: float
-
-    @classmethod
-    def of(cls, samples: Samples, deviations: Deviations, rng: np.random.Generator) -> _Again:
-        """Solve the weighted least squares, and draw noise."""
-        seen = samples.class_counts > 0
-        sure = np.sqrt((deviations.whitener**2).sum(axis=0))
-        # where decisions hardly vary, their covariance is not known well enough to rely on
-        weights = deviations.whitener * np.minimum(1.0, MOST_SURE * sure.min(initial=np.inf) / sure)
-        A = weights.T @ deviations.C[:, seen]
-        found = simplex_least_squares(A, weights.T @ deviations.q, tol=1e-6).value
-        priors = np.zeros(seen.size)
-        priors[seen] = found
-        # with the same signs, so that noise between both can be mixed from them
-        seed = int(rng.integers(2**32))
-        at_null, at_found = (
-            draw_noise(samples, at, N_ERRORS, np.random.default_rng(seed)) @ weights
-            for at in (deviations.priors, priors)
-        )
-        statistic = float(((deviations.deviation @ weights) ** 2).sum())
-        return cls(A, deviations.priors[seen], found, (at_null, at_found), statistic)
-
-    @property
-    def observed(self) -> float:
-        """The plain distance."""
-        return max(float(distances(self.found[:, None], self.null)[0]), TINY)
-
-    def estimates(self, truth: Vector) -> Vector:
-        """Return estimates where these are the true priors, as columns."""
-        share = float(distances(truth[:, None], self.null)[0]) / self.observed
-        drawn = (1 - share) * self.noise[0] + share * self.noise[1]
-        return nearest_mixtures(self.A, (self.A @ truth)[:, None] + drawn.T, truth)
-
-    def distances(self, truths: Vector) -> Vector:
-        """Return the distances that are estimated at each column of truths, one row each."""
-        return np.stack([distances(self.estimates(truth), self.null) for truth in truths.T])
-
-    def at_statistic(self, truths: Vector, values: Vector) -> float:
-        """Interpolate values at truths on a path, at the point that the statistic suggests."""
-        squares = ((self.A @ (truths - self.null[:, None])) ** 2).sum(axis=0)
-        beyond = self.statistic - float(np.median((self.noise[0] ** 2).sum(axis=1)))
-        return float(np.interp(beyond, np.maximum.accumulate(squares), values))
 
 
 def distances(priors: Vector, null: Vector) -> Vector:
