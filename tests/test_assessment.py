@@ -646,3 +646,13 @@ def test_gains_are_possible_and_shares_of_worthless_validation_not_trusted():
     for one in few.facts:
         if one.name.startswith("if_"):
             assert -1 <= one.numbers["low"] <= one.numbers["high"] <= 1
+
+
+def test_what_labels_measure_has_its_interval(rng):
+    found, *_ = with_labels(rng, n_labelled=40)
+    before, after = found.measured.before, found.measured.after
+    said = (
+        f"accuracy is {before.value:.1%} ({before.low:.1%} to {before.high:.1%}) before and "
+        f"{after.value:.1%} ({after.low:.1%} to {after.high:.1%}) after adapting."
+    )
+    assert said in " ".join(found.reasons)

@@ -1148,7 +1148,11 @@ class Case:
             if mean is None:
                 yield fact("measured_decisions", n=n, right=before)
             else:
-                yield fact("measured", goal=goal.name, n=n, before=before, after=after)
+                spans = {
+                    "before_interval": (labels.before.low, labels.before.high),
+                    "after_interval": (labels.after.low, labels.after.high),
+                }
+                yield fact("measured", goal=goal.name, n=n, before=before, after=after, **spans)
             if self.errs_otherwise:
                 promised = labels.expected_before
                 yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)

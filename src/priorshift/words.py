@@ -360,11 +360,19 @@ def _promised(reading: str, *, tell_changed: bool = False) -> Callable[..., str]
     return sentence
 
 
-def _measured(goal: Aim, n: int, before: float, after: float) -> str:
-    shown = (f"{before:.1%}", f"{after:.1%}") if Goal(goal).in_points else numbers(before, after)
+def _measured(
+    goal: Aim,
+    n: int,
+    before: float,
+    after: float,
+    before_interval: tuple[float, float],
+    after_interval: tuple[float, float],
+) -> str:
+    said = (before, after, *before_interval, *after_interval)
+    shown = [f"{one:.1%}" for one in said] if Goal(goal).in_points else numbers(*said)
     return (
-        f"On {n:,} labelled rows of the target, {Goal(goal).word} is {shown[0]} before and "
-        f"{shown[1]} after adapting."
+        f"On {n:,} labelled rows of the target, {Goal(goal).word} is {shown[0]} ({shown[2]} to "
+        f"{shown[3]}) before and {shown[1]} ({shown[4]} to {shown[5]}) after adapting."
     )
 
 

@@ -192,7 +192,7 @@ def test_clear_errors(data, files, write, named, refuse, tmp_path):
     holes = write("h.csv", data.y_proba, site=["", *SITES[1:]])
     message = refuse(1, *start, holes, "--group-column", "site")
     assert "'site' in" in message
-    assert "is empty at row 0 (1 such rows)" in message
+    assert "is empty in 1 rows, first in line 2; name" in message
     missing = write("h.parquet", data.y_proba, site=[None, *SITES[1:].tolist()])
     assert "no label at position 0" in refuse(1, *start, missing, "--group-column", "site")
     assert "'ppi' is not one of 'na', 'auto'" in refuse(2, "groups", *named, "--method", "ppi")

@@ -95,7 +95,7 @@ def test_a_table_of_groups_comes_back_pooled(ok, run, tmp_path, ask):
     [
         ("a,1,2\na,1,2", "more than once"),
         ("a,3,2", "3 positives of 2 results"),
-        ("a,x,2", "whole numbers"),
+        ("a,x,2", "has 'x' in line 2; counts are whole numbers"),
         ("a,0,0", "at least 1"),
     ],
 )

@@ -205,8 +205,8 @@ def _read_groups(data: Data, group_column: str) -> Labels:
     empty = np.flatnonzero(labels == "")
     if empty.size:
         raise ValueError(
-            f"{group_column!r} in {data.target.where} is empty at row {empty[0]} ({empty.size} "
-            "such rows); name their group, or drop them."
+            f"{group_column!r} in {data.target.where} is empty in {empty.size:,} rows, first in "
+            f"{data.target.place(int(empty[0]))}; name their group, or drop them."
         )
     try:
         numbers = labels.astype(np.int64)

@@ -21,7 +21,7 @@ from priorshift.cli._read import read_cells
 from priorshift.counts import Confusion
 from priorshift.estimators import CML
 from priorshift.estimators.labelled import labels_needed
-from priorshift.files import open_predictions
+from priorshift.files import PredictionFile, open_predictions
 from priorshift.groups import GroupCounts, estimate_groups
 from priorshift.text import at_level, percent, printable
 
@@ -186,7 +186,7 @@ def _results(
         column = group_column or table.header[0]
         names = as_text(read_cells(table, column, "--group-column"))
         found, tested = (
-            _counted(read_cells(table, name, option), f"column {name!r} of {where}")
+            _counted(table, name, option)
             for name, option in ((positives or "positives", "--positives"), (n or "n", "--n"))
         )
         unique, times = np.unique(names, return_counts=True)
@@ -210,12 +210,16 @@ def _results(
     return column, names, np.column_stack([tested - found, found])
 
 
-def _counted(values: Any, where: str) -> Indices:
-    """Read whole numbers."""
-    for at, value in enumerate(as_text(values).tolist()):
+def _counted(table: PredictionFile, name: str, option: str) -> Indices:
+    """Read a column of whole numbers."""
+    cells = as_text(read_cells(table, name, option))
+    for at, value in enumerate(cells.tolist()):
         if not value.strip().isdecimal():
-            raise ValueError(f"{where} has {value!r} at row {at}; counts are whole numbers.")
-    return as_text(values).astype(np.int64)
+            raise ValueError(
+                f"column {name!r} of {table.where} has {value!r} in {table.place(at)}; counts are "
+                "whole numbers."
+            )
+    return cells.astype(np.int64)
 
 
 def _caution(names: Labels, counts: Indices, sensitivity: float, specificity: float) -> None:
