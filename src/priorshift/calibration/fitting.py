@@ -44,7 +44,8 @@ class Penalty:
 
     def value_and_gradient(self, at: ScoreMap) -> tuple[float, ScoreMap]:
         """Return the penalty and its gradient."""
-        identity = _identity(at.slope)
+        n = at.slope.shape[0]
+        identity = np.ones(n) if at.slope.ndim == 1 else np.eye(n)
         mean = max(float((at.slope * identity).sum() / at.bias.size), 1e-6)
         uneven = at.slope - mean * identity
         value = self.bias * float(at.bias @ at.bias) + self.slope * float((uneven**2).sum())
@@ -438,10 +439,6 @@ def _root(matrix: Vector) -> Vector:
 def _eigen(matrix: Vector) -> tuple[Vector, Vector]:
     values, vectors = eigh(matrix)
     return np.maximum(values, 0.0), vectors
-
-
-def _identity(slope: Vector) -> Vector:
-    return np.ones(slope.size) if slope.ndim == 1 else np.eye(slope.shape[0])
 
 
 def _shaped(at: ScoreMap, family: Family) -> ScoreMap:

@@ -32,7 +32,6 @@ from priorshift.evidence._promises import (
 from priorshift.evidence._reliability import (
     HISTOGRAM_EDGES,
     Reliability,
-    calibration_error,
 )
 from priorshift.evidence._results import AssumptionTest, ShiftTest
 from priorshift.evidence._shares import hedge_shares, shares_by_history, shares_by_labels

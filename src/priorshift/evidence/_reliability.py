@@ -54,12 +54,7 @@ class Reliability:
         .. math:: \mathrm{ECE} = \sum_j \frac{|B_j|}{n}
             \bigl|\mathrm{accuracy}(B_j) - \mathrm{confidence}(B_j)\bigr|
         """
-        return calibration_error(self.confidence, self.accuracy, self.rows)
-
-
-def calibration_error(confidence: Vector, accuracy: Vector, rows: Vector | Indices) -> float:
-    """Return the mean distance of accuracy from confidence, bins weighted by their rows."""
-    return float(np.average(np.abs(accuracy - confidence), weights=rows))
+        return float(np.average(np.abs(self.accuracy - self.confidence), weights=self.rows))
 
 
 def assign_bins(confidence: Vector, n_bins: int) -> Indices:

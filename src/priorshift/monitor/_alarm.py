@@ -121,8 +121,12 @@ def source_decisions(
         wanted = rng.multinomial(_largest_sample(confusion, label_priors), label_priors)
         drawn = _draw_by_class(confusion.counts, wanted, rng)
     if drawn.sum() < FEW_ROWS:
-        scarce = classes[np.argmin(_rows_for(confusion, label_priors))].item()
-        why = "" if label_priors is None else f" (class {some([scarce])} is the scarcest)"
+        why, rows = "", confusion.class_weights
+        if label_priors is not None:
+            wide = np.full_like(rows, np.inf)
+            enough_for = np.divide(rows, label_priors, out=wide, where=label_priors > 0)
+            scarce = classes[np.argmin(enough_for)].item()
+            why = f" (class {some([scarce])} is the scarcest)"
         warn_user(
             f"alarms rest on {drawn.sum():.0f} validation rows drawn as the source was{why}: only "
             "large shifts will be noticed. Use a larger validation set.",
@@ -153,11 +157,3 @@ def _largest_sample(confusion: Confusion, priors: Vector) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _rows_for(confusion: Confusion, priors: Vector | None) -> Vector:
-    """Return how large a sample each class has enough rows for."""
-    if priors is None:
-        return confusion.class_weights
-    rows = confusion.class_weights
-    return np.divide(rows, priors, out=np.full_like(rows, np.inf), where=priors > 0)

@@ -169,19 +169,15 @@ class LeadingHistory:
 
     def _noise(self, counts: Vector) -> float:
         """Return the variance of one row that this batch and the last suggest, jumps cut short."""
-        found, seen = _difference(self.last, counts), self.pools.n_batches
+        rows, more, seen = self.last.sum(), counts.sum(), self.pools.n_batches
+        apart = ((self.last / rows - counts / more) ** 2).sum()
+        found = float(apart / (1 / rows + 1 / more))
         return found if seen < 2 else min(found, JUMP * self.squares / (seen - 1))
 
     def _losses(self, counts: Vector, variance: float) -> Vector:
         rows = counts.sum()
         errors = ((self._plays - counts / rows) ** 2).sum(axis=1)
         return rows * errors / (2 * max(variance, SMALLEST_VARIANCE))
-
-
-def _difference(one: Vector, other: Vector) -> float:
-    """Return the variance of one row that two batches suggest."""
-    rows, more = one.sum(), other.sum()
-    return float(((one / rows - other / more) ** 2).sum() / (1 / rows + 1 / more))
 
 
 @dataclass(frozen=True)

@@ -64,18 +64,13 @@ def dirichlet_posterior(
             counts, n_iter = new, n_iter + 1
         mean_log = _mean_log(alpha + counts)
         likelihood, _ = problem.evaluate(np.exp(mean_log))
-    divergence = _divergence(alpha + counts, alpha, mean_log)
-    log_marginal = tempering * likelihood - divergence
-    return DirichletPosterior(alpha + counts, log_marginal, n_iter + 1, moved <= tol)
+    posterior = alpha + counts
+    divergence = gammaln(posterior.sum()) - gammaln(posterior).sum()
+    divergence -= gammaln(alpha.sum()) - gammaln(alpha).sum()
+    log_marginal = tempering * likelihood - float(divergence + counts @ mean_log)
+    return DirichletPosterior(posterior, log_marginal, n_iter + 1, moved <= tol)
 
 
 def _mean_log(alpha: Vector) -> Vector:
     """Return E[log p_k] under Dir(alpha)."""
     return np.asarray(digamma(alpha) - digamma(alpha.sum()))
-
-
-def _divergence(alpha: Vector, prior: Vector, mean_log: Vector) -> float:
-    """Return KL(Dir(alpha), Dir(prior))."""
-    constant = gammaln(alpha.sum()) - gammaln(alpha).sum()
-    constant -= gammaln(prior.sum()) - gammaln(prior).sum()
-    return float(constant + (alpha - prior) @ mean_log)
