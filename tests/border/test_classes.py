@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import priorshift as ps
+from priorshift.border.classes import _require_room_for_rest
 
 NAMES = np.array(["cat", "dog", "elk", "fox"])
 
@@ -139,3 +140,11 @@ def test_labels_that_differ_only_by_case_are_named():
     with pytest.raises(ValueError, match=r"outside classes: 'PASS'.*These " + said):
         ps.CML().fit(y_proba[:, 0], y_pred, classes=["fail", "pass"])
     ps.CML().fit(y_proba, np.array(["a", "A", "b"] * 9))  # letters may
+
+
+def test_a_trend_of_next_to_nothing_leaves_room(recwarn):
+    classes = np.array(["a", "b"])
+    _require_room_for_rest(np.array([0.5, 0.5]), np.array([5e-324, 1.0]), classes)
+    assert not recwarn.list
+    with pytest.raises(ValueError, match="which rounding loses"):
+        _require_room_for_rest(np.array([0.5, 0.5]), np.array([1e12, 1.0]), classes)

@@ -446,12 +446,9 @@ def _require_room_for_rest(source_priors: Vector, trend: Floats | None, classes:
     """
     present, room = source_priors > NO_PRIOR, source_priors
     if trend is not None:
-        even = np.divide(
-            source_priors,
-            trend,
-            out=np.full_like(source_priors, np.inf),
-            where=present & (trend > 0),
-        )
+        even = np.full_like(source_priors, np.inf)
+        with np.errstate(over="ignore"):  # a trend of next to nothing leaves all the room
+            np.divide(source_priors, trend, out=even, where=present & (trend > 0))
         room = np.minimum(source_priors, even / even.max(where=np.isfinite(even), initial=NO_PRIOR))
     tiny = np.flatnonzero(present & (room < 1e-10))  # listed scores are stored as differences
     if tiny.size:
