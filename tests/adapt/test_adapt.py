@@ -400,3 +400,9 @@ def test_the_distance_between_priors_is_half_the_sum_of_differences(rng):
     one, other = rng.dirichlet(np.ones(4), (2, 5))
     assert total_variation(one, other) == pytest.approx(np.maximum(one - other, 0).sum(axis=1))
     assert total_variation(np.array([1.0, 0.0]), np.array([0.0, 1.0])) == 1
+
+
+def test_what_is_left_alone_stays_to_the_last_digit(rng):
+    y_proba = (rng.dirichlet(np.ones(7), 50) * (1 + 1e-7)).astype(np.float32)
+    same = ps.adapt_proba(y_proba, np.full(7, 1 / 7), np.full(7, 1 / 7))
+    np.testing.assert_array_equal(same, y_proba)

@@ -491,3 +491,18 @@ def test_frames_come_back_as_frames(library, prefix):
     np.testing.assert_array_equal(np.asarray(found[f"{prefix}dog"]), expected[:, 1])
     assert list(found["id"]) == ["x", "y"]
     assert adapter.decide(frame).tolist() == adapter.decide(rows).tolist()
+
+
+def test_strengths_multiply(rng):
+    y_proba = rng.dirichlet(np.ones(2), 20)
+    adapter = some_adapter(calibration=None, strength=0.5)
+    expected = ps.adapt_proba(y_proba, [0.5, 0.5], [0.9, 0.1], strength=0.125)
+    np.testing.assert_allclose(adapter(y_proba, strength=0.25), expected, rtol=1e-12)
+    np.testing.assert_array_equal(adapter(y_proba, strength=0), y_proba)
+
+
+def test_the_hint_to_pass_a_path_is_for_what_may_be_one():
+    for text, hinted in (("adapter.json", True), ("{", False), ("x" * 600, False)):
+        with pytest.raises(ValueError, match="not JSON") as error:
+            ps.Adapter.from_json(text)
+        assert ("pass a Path" in str(error.value)) == hinted

@@ -14,7 +14,7 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 
 import priorshift as ps
-from priorshift.adapt import Goal
+from priorshift.adapt import Goal, binary_cut
 from priorshift.estimators.auto import Sample, Target, expected_gain
 
 
@@ -285,3 +285,47 @@ def test_names_of_any_length_are_cut_in_messages():
 def test_one_number_is_no_table_of_costs():
     with pytest.raises(ValueError, match="2 x 2: a row per true class"):
         ps.decide([[0.2, 0.8]], 20, classes=[0, 1])
+
+
+@pytest.mark.parametrize("costs", [[[0, 1], [10, 0]], [[1, 4], [3, -2]], [[0, 0.5], [0.5, 0]]])
+def test_the_cut_is_where_both_decisions_cost_the_same(costs):
+    costs = np.array(costs, dtype=float)
+    cut = binary_cut(costs)
+    expected = np.array([1 - cut, cut]) @ costs
+    assert expected[0] == pytest.approx(expected[1])
+    assert ps.decide([cut - 1e-6, cut + 1e-6], costs).tolist() == [0, 1]
+
+
+def test_there_is_no_cut_where_one_decision_is_never_dearer():
+    assert binary_cut() == 0.5
+    for alarm, miss in ((0.0, 1.0), (1.0, 0.0), (-1.0, 1.0), (1.0, -1.0)):
+        assert binary_cut(np.array([[0.0, alarm], [miss, 0.0]])) is None
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_a_cost_equal_to_that_of_abstaining_is_no_reason_to_abstain(scale):
+    """Up to rounding: 1 - 0.7 is more than 0.3."""
+    assert ps.decide([[0.7, 0.3]], reject=0.3) == [0]
+    assert ps.decide([[0.7, 0.3]], scale * (1 - np.eye(2)), reject=0.3 * scale * (1 - 1e-14)) == [0]
+    assert ps.decide([[0.7, 0.3]], scale * (1 - np.eye(2)), reject=0.3 * scale * (1 - 1e-9)) == [-1]
+
+
+@pytest.mark.parametrize("pair", ["ab", ("a", "b", "a"), ("a",)])
+def test_costs_by_name_need_pairs(pair):
+    with pytest.raises(ValueError, match="have keys"):
+        ps.decide([[0.7, 0.3]], {pair: 2}, classes=["a", "b"])
+
+
+def test_the_cost_of_an_error_is_its_mean_over_wrong_decisions(rng):
+    costs, priors = rng.integers(-3, 9, (4, 4)).astype(float), rng.dirichlet(np.ones(4))
+    goal = Goal.of(costs, "accuracy", np.arange(4))
+    wrong = [
+        np.mean([abs(costs[k, d] - costs[k, k]) for d in range(4) if d != k]) for k in range(4)
+    ]
+    assert goal.cost_of_error(priors) == pytest.approx(priors @ wrong)
+    assert goal.scale == pytest.approx(np.mean(wrong))
+    assert Goal("accuracy").scale == Goal("accuracy").cost_of_error(priors) == 1
+    assert Goal.of(np.ones((2, 2)), "accuracy", np.arange(2)).scale == 1  # nothing is at stake
+    assert goal.bounds == (costs.min(), costs.max())
+    assert Goal("balanced_accuracy").bounds == (0, 1)
+    assert Goal("log_loss").bounds == (0, -np.log(np.finfo(np.float32).eps))

@@ -9,6 +9,8 @@ import pytest
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
+from priorshift.solvers import Mixture, Mixtures
+
 KINDS = [
     "random",
     "diagonal",
@@ -182,6 +184,20 @@ def quiet_blas():
     """Keep BLAS threads from spinning: they make the oracles many times slower."""
     with threadpool_limits(1, user_api="blas"):
         yield
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Record all passes over the data: the problem, the point, and whether it was exact."""
+    found = []
+    for kind in (Mixture, Mixtures):
+
+        def recorded(self, p, *, exact=True, original=kind.evaluate):
+            found.append((self, p, exact))
+            return original(self, p, exact=exact)
+
+        monkeypatch.setattr(kind, "evaluate", recorded)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -473,3 +473,36 @@ def test_the_interior_point_takes_over_where_newtons_steps_fail(
     monkeypatch.setattr(_certified, "factorise", lambda H, d: np.zeros_like)  # leads nowhere
     problem, plain = posterior_problem(20, 1000, spread=0.5, alpha=alpha)
     check(maximise(problem, tol=1e-6), plain, 1e-6)
+
+
+# How much it costs: no more passes and Hessians than it took when these were written down
+
+
+@pytest.mark.parametrize(
+    ("K", "n", "spread", "dtype", "alpha", "tol", "n_passes", "n_hessians"),
+    [
+        (2, 400, 1.0, np.float64, 1.0, 0.01, 7, 1),
+        (10, 1000, 0.5, np.float32, 1.0, 0.01, 16, 3),
+        (10, 1000, 0.5, np.float64, 3.0, 1e-6, 14, 2),
+        (50, 2000, 0.5, np.float64, 1.0, 1e-6, 20, 8),
+        (70, 4500, 0.5, np.float32, 1.0, 0.01, 16, 2),
+        (70, 4500, 0.5, np.float64, 1.0, 1e-4, 18, 2),
+        (70, 4500, 0.5, np.float64, 3.0, 1e-4, 14, 2),
+        (70, 4500, 2.0, np.float32, 1.0, 0.01, 22, 0),
+        (70, 4500, 3.0, np.float64, 1.0, 0.01, 7, 0),
+        (70, 4500, 8.0, np.float32, 1.0, 0.01, 3, 0),
+    ],
+)
+def test_posteriors_take_few_passes(
+    posterior_problem, route, passes, K, n, spread, dtype, alpha, tol, n_passes, n_hessians
+):
+    problem, plain = posterior_problem(K, n, spread=spread, dtype=dtype, alpha=alpha)
+    solution = maximise(problem, tol=tol)
+    check(solution, plain, tol)
+    assert len(passes) <= solution.n_iter <= len(passes) + 1
+    assert solution.n_iter <= n_passes + 1
+    assert len(route) <= n_hessians + 1
+    if dtype == np.float64:
+        assert len({p.tobytes() for _, p, _ in passes}) == len(passes)  # no point twice
+    else:  # single precision is enough for most of the way
+        assert 2 * sum(not exact for *_, exact in passes) >= len(passes)

@@ -5,9 +5,16 @@ import pytest
 from scipy.sparse import csr_array
 
 from priorshift.border import SparseBlock, SparseTable
-from priorshift.solvers import Mixture, _certified, maximise
+from priorshift.solvers import Mixture, Mixtures, _certified, maximise
 from priorshift.solvers._certified import extrapolate, leap
-from priorshift.solvers._interior_point import MatrixFree, conjugate_gradients
+from priorshift.solvers._interior_point import (
+    Curvatures,
+    MatrixFree,
+    Points,
+    conjugate_gradients,
+    interior_points,
+    merit,
+)
 
 
 def problem_of(rng, n=600, K=30, alpha=1.0, weights=None, base=True, dtype=np.float64):
@@ -110,6 +117,8 @@ def test_what_gradients_teach_is_met_exactly(rng):
     H.correct(v, 2.0)
     assert H.product(x) == pytest.approx(plain + 0.5 * (v @ x) * v)
     assert H.diagonal == pytest.approx(before + 0.5 * v**2)
+    H.correct(v, -1e-3)  # a correction that would leave no diagonal leaves a little
+    assert (H.diagonal > 0).all()
 
 
 def test_steps_that_shrink_by_a_factor_are_extrapolated_to_their_end():
@@ -120,3 +129,33 @@ def test_steps_that_shrink_by_a_factor_are_extrapolated_to_their_end():
     np.testing.assert_array_equal(extrapolate(end, end, end), end)
     gone = np.array([[0.5, 0.0], [0.5, 0.0]])
     np.testing.assert_array_equal(extrapolate(gone, gone, gone), gone)
+
+
+def start_of_steps(rng, G=3, K=4):
+    """Return problems, points off the simplex, and duals."""
+    weights = rng.integers(1, 50, (G, 6)).astype(float)
+    stack = Mixtures.of(rng.random((6, K)), weights, rng.integers(0, 3, (G, K)).astype(float))
+    return stack, 0.5 + rng.random((G, K)), rng.random((G, K))
+
+
+def test_duals_start_in_the_middle_of_the_gap(rng):
+    stack, p, _ = start_of_steps(rng)
+    found, n_iter, exact = interior_points(stack, p, 1e-9, 1, Curvatures())
+    assert n_iter.tolist() == [1, 1, 1]
+    assert exact
+    for g in range(3):
+        one = stack.single(g).at(p[g])
+        mu = one.gap / one.p.size / stack.total[g]
+        pull = 1 - one.slope / stack.total[g]
+        at_least = (stack.excess[g] / stack.total[g] + mu) / p[g]
+        np.testing.assert_allclose(found.z[g], np.maximum(pull, at_least), rtol=1e-12)
+
+
+def test_steps_lower_the_barrier_objective(rng):
+    stack, p, z = start_of_steps(rng)
+    points, mu = Points.at(stack, p, z), np.array([[0.1], [0.01], [0.5]])
+    found = merit(stack, points, mu)
+    for g in range(3):
+        barrier = p[g].sum() - mu[g, 0] * np.log(p[g]).sum()
+        plain = barrier - stack.single(g).at(p[g]).objective / stack.total[g]
+        assert found[g] == pytest.approx(plain, rel=1e-12)

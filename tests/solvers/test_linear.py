@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from priorshift.solvers import _linear, condition_number, is_singular, solve_linear, undetermined
+from priorshift.solvers import (
+    _linear,
+    condition_number,
+    invert,
+    is_singular,
+    solve_linear,
+    undetermined,
+)
 
 # Dense systems
 
@@ -75,3 +82,28 @@ def test_what_the_null_space_moves_is_undetermined(rng):
     assert not undetermined(regular).any()
     regular[:, 3] = 0.3 * regular[:, 0] + 0.7 * regular[:, 1]
     assert undetermined(regular).tolist() == [True, True, False, True]
+
+
+def with_condition(condition, K, rng):
+    """Draw a matrix with this condition number, as svd gives it."""
+    left, right = (np.linalg.qr(rng.standard_normal((K, K)))[0] for _ in range(2))
+    return (left * np.geomspace(1, 1 / condition, K)) @ right
+
+
+@pytest.mark.parametrize("K", [2, 40])
+def test_what_rounding_makes_regular_is_inverted_as_singular(rng, K):
+    M = with_condition(1e17, K, rng)
+    assert condition_number(M) == np.inf
+    pinv = np.linalg.pinv(M, rcond=K * np.finfo(float).eps)
+    np.testing.assert_allclose(invert(M), pinv, rtol=1e-6)
+
+
+def test_a_factorisation_tells_regular_matrices_and_leaves_doubt_to_singular_values(
+    rng, monkeypatch
+):
+    close, far = (with_condition(condition, 40, rng) for condition in (1e13, 1e6))
+    assert _linear._regular_factors(close) is None
+    assert _linear._regular_factors(far[:, :39]) is None
+    assert not is_singular(close)
+    monkeypatch.setattr(np.linalg, "svd", None)
+    assert not is_singular(far)

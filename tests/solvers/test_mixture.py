@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 from scipy.sparse import csr_array
 
 from priorshift.border import SparseBlock, SparseTable, TensorTable, threads
-from priorshift.solvers import Mixture, Solution, maximise
+from priorshift.solvers import Mixture, Solution, _mixture, maximise
 from priorshift.solvers._mixture import Mixtures, factorise, inside
 
 
@@ -241,3 +241,18 @@ def test_a_sample_of_a_tables_rows_is_that_of_an_array(kind, rng):
 def test_a_start_on_the_boundary_is_moved_inside():
     np.testing.assert_allclose(inside(np.array([1.0, 0.0])), np.array([1, 5e-4]) / 1.0005)
     np.testing.assert_array_equal(inside(np.array([0.25, 0.75])), [0.25, 0.75])
+
+
+def test_blocks_are_small_beside_data_but_a_square_matrix_is_one():
+    small, large = _mixture.SMALLEST_BLOCK_BYTES, _mixture.LARGEST_BLOCK_BYTES
+    assert Mixture.of(np.eye(6)).block_bytes == large
+    assert Mixture.of(np.ones((12, 6))).block_bytes == large
+    assert Mixture.of(np.ones((13, 6))).block_bytes == small
+    half = np.broadcast_to(np.float32(1), (4 * large // 8, 8))  # 32 MiB as float64, a view
+    middle = Mixture(half, np.ones(8), None, np.zeros(8), 1.0, 0.0)
+    assert middle.block_bytes == 8 * half.size // 32
+
+
+def test_multiples_of_the_golden_ratio_fill_the_unit_interval():
+    ratio = _mixture.GOLDEN_RATIO
+    assert ratio == pytest.approx(1 / (1 + ratio))

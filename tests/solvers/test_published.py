@@ -17,6 +17,7 @@ from priorshift.solvers._published import (
     L2_THRESHOLD,
     LEARNING_RATES,
     N_STEPS,
+    released_ascent,
     released_lbfgs,
 )
 
@@ -179,3 +180,71 @@ def test_the_released_calibration_takes_as_many_steps_as_told(n_steps):
     points = [*asked, theta]
     np.testing.assert_allclose(points[1], 2 * first, rtol=1e-5)
     assert all((after > before).all() for before, after in pairwise(points))
+
+
+@pytest.mark.parametrize("halved_every", [None, 3])
+@pytest.mark.parametrize("alpha", [1.0, np.array([1.0, 3.0, 1.0, 2.0])], ids=["1", "vector"])
+@pytest.mark.parametrize("floor", [0.0, 0.05])
+def test_the_released_ascent_halves_its_rate(posteriors, naive, alpha, halved_every, floor):
+    y_proba, source = posteriors
+    plain = naive(y_proba / source)
+    problem = Mixture.of(y_proba, scale=1 / source, alpha=alpha)
+    p, rate = source, 0.1
+    for step in range(8):
+        slope = plain.gradient(p) + (alpha - 1) / np.maximum(p, floor)
+        p = project(p + rate * slope / len(y_proba), floor=0.0)
+        found = released_ascent(
+            problem,
+            source,
+            tol=1e-6,
+            learning_rate=0.1,
+            n_steps=step + 1,
+            halved_every=halved_every,
+            floor=floor,
+        )
+        assert found.n_iter == step + 1
+        np.testing.assert_allclose(found.value, p, atol=1e-9)
+        rate = rate / 2 if halved_every and (step + 1) % halved_every == 0 else rate
+
+
+def test_the_released_ascent_ends_above_0_where_the_hyper_prior_says_so():
+    """Rows speak for class 0 alone: others reach 0, but those with an alpha above 1 may not."""
+    A, start = np.tile([0.9, 0.05, 0.05], (100, 1)), np.full(3, 1 / 3)
+    free = Mixture.of(A, alpha=np.array([2.0, 1.0, 1.0]))
+    held = Mixture.of(A, alpha=np.array([1.0, 1.0, 1.01]))
+    options = {"tol": 1e-6, "learning_rate": 10.0, "n_steps": 1}
+    np.testing.assert_array_equal(released_ascent(free, start, **options).value, [1, 0, 0])
+    np.testing.assert_array_equal(released_ascent(held, start, **options).value, start)
+
+
+def bfgs(memory, K):
+    """Write the inverse Hessian of BFGS out, from the scale that the last step suggests."""
+    s, y = memory[-1] if memory else (np.ones(K), np.ones(K))
+    inverse = (s @ y) / (y @ y) * np.eye(K)
+    for s, y in memory:
+        turn = np.eye(K) - np.outer(s, y) / (s @ y)
+        inverse = turn @ inverse @ turn.T + np.outer(s, s) / (s @ y)
+    return inverse
+
+
+def test_the_released_calibration_is_bfgs_with_gradients_that_add_up():
+    """In double precision, against matrices that are written out."""
+    curvature, asked = np.array([2.0, 10.0, 300.0]), []
+
+    def evaluate(theta):
+        asked.append(theta)
+        away = theta - 1
+        return 0.5 * curvature @ away**2 + 0.1 * (away**4).sum(), curvature * away + 0.4 * away**3
+
+    theta, taken = released_lbfgs(evaluate, np.zeros(3), 12)
+    assert taken == 12
+    points = [*asked, theta]
+    gradients = np.cumsum([evaluate(point)[1] for point in points], axis=0)
+    memory = []
+    for i in range(12):
+        g, rate = gradients[i], 1e-4 if i else 1e-4 / np.abs(gradients[0]).sum()
+        expected = -rate * bfgs(memory, 3) @ g
+        np.testing.assert_allclose(points[i + 1] - points[i], expected, rtol=1e-4)
+        pair = points[i + 1] - points[i], gradients[i + 1] - g
+        memory += [pair] if pair[0] @ pair[1] > 1e-10 else []
+    assert len(memory) > 2

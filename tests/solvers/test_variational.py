@@ -75,3 +75,11 @@ def test_a_class_that_the_prior_all_but_excludes_takes_the_rows_that_only_it_exp
     found = dirichlet_posterior(Mixture.of(rows), alpha, start=np.array([1.0, 0.0]))
     np.testing.assert_allclose(found.alpha, [2, 2], rtol=1e-6)
     assert np.isfinite(found.log_marginal)
+
+
+@pytest.mark.parametrize("max_iter", [1, 4, 60])
+def test_iterations_are_passes_over_the_rows(rng, passes, max_iter):
+    problem = Mixture.of(rng.dirichlet(np.full(3, 0.3), 200))
+    found = dirichlet_posterior(problem, np.ones(3), max_iter=max_iter)
+    assert found.n_iter == len(passes) <= max_iter + 1
+    assert found.converged == (max_iter == 60)
