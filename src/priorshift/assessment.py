@@ -448,6 +448,13 @@ def assess(
         classes, y_proba_val, y_proba_target = evidence.as_rows(
             *decided, y_proba_val, y_proba_target
         )
+    needed = {"y_proba_val": y_proba_val, "y_val": y_val, "y_proba_target": y_proba_target}
+    for name, part in needed.items():
+        if part is None:
+            raise ValueError(
+                f"{name} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
+                "y_pred_val, y_val and y_pred_target."
+            )
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
     if data.decided_shares is not None and method == "auto":
         method = "cm-l"
@@ -1092,6 +1099,8 @@ class Case:
             return ppi if error is None or error.mean() > ppi.standard_error.mean() else estimate
         if self.near is not None and self.near.gains is not None and not self.assumed:
             reading = evidence.shares_by_history(estimate, mean, self.near, self.level)
+        elif self.assumed and estimate.interval is not None:  # nothing else is possible, you say
+            reading = estimate
         else:
             reading = evidence.hedge_shares(
                 estimate,

@@ -44,7 +44,7 @@ from priorshift.calibration import CalibrationAverage, apply_each, average_calib
 from priorshift.counts import Confusion, model_columns, shrunk_columns
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
-from priorshift.estimators.data import source_balance
+from priorshift.estimators.data import CONTRADICTS, FACTOR, GIVEN, source_balance
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate
 from priorshift.estimators.shares import (
@@ -494,9 +494,25 @@ class Auto(PriorEstimator):
             # they stand for their mean on validation, which lacks a class: worse than label
             # priors that you gave, better than no label at all
             return 0.0 if self._given.any else 1.0
+        if self._balance.words == GIVEN and self._contradicts_labels():
+            return 0.0
         rows = self._calibration.order.size
         nats = self._calibration.excess * min(1.0, RAW_ROWS / rows)
         return float(expit(np.log(RAW_ODDS) - nats))
+
+    def _contradicts_labels(self) -> bool:
+        """Tell whether outputs as they came find other shares on validation than its labels have.
+
+        So do those of boosted trees after class weights: they are too sure of what they know.
+        """
+        values, labels, _ = self._rows()
+        labelled = np.bincount(labels, minlength=self.classes_.size) / labels.size
+        some = sample_rows(values, min(labels.size, JACKKNIFE_ROWS)).astype(np.float32)
+        found = estimate_shares(some, np.maximum(self.source_priors_, NO_PRIOR))
+        apart = np.abs(found.priors - labelled)
+        error = np.sqrt(found.noise.diagonal() + labelled / labels.size)
+        high, low = np.maximum(found.priors, labelled), np.minimum(found.priors, labelled)
+        return bool(((apart > CONTRADICTS * error) & (high > FACTOR * low)).any())
 
     def _sample(self) -> Sample:
         values, labels, weight = self._rows()
