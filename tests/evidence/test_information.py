@@ -98,7 +98,7 @@ def test_swapped_columns_are_said_first_and_never_adapted_to(method):
     assert found.verdict == "unclear"
     assert found.facts[0].name == "columns_swapped"
     assert "in a different order from the classes" in found.sentence
-    assert found.reasons[0].startswith("Before anything else: the columns seem to be in another")
+    assert found.reasons[0].startswith("Before anything else: the columns seem to be in a diff")
 
 
 @pytest.mark.parametrize("strength", [0.5, 1.0])
