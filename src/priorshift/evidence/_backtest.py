@@ -31,8 +31,13 @@ from priorshift.border import (
     some,
 )
 from priorshift.estimators import PriorEstimator, as_estimator
-from priorshift.evidence._labels import Strata, measure_gains, rows_that_differ
-from priorshift.evidence._promises import act_on_target, fit_mean
+from priorshift.evidence._actions import (
+    Strata,
+    act_on_target,
+    fit_mean,
+    measure_gains,
+    rows_that_differ,
+)
 from priorshift.exceptions import missing
 from priorshift.text import plain
 from priorshift.verdict import SURE, WORTH, Action, Gain, Ruling, Verdict, take_best
