@@ -26,8 +26,8 @@ from priorshift.compare import Comparison, Scores, score_adapted
 from priorshift.counts import Confusion
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.labelled import labels_needed
-from priorshift.evidence import Reliability
 from priorshift.exceptions import KeptRowsWarning
+from priorshift.plotting import ReliabilityDisplay
 from priorshift.solvers import condition_number
 from priorshift.text import movers
 
@@ -75,7 +75,7 @@ class Facts:
         Condition numbers of the confusion matrix, with hard decisions and soft ones.
     pairs : tuple of four ndarrays or None
         The classes most confused: share, decision, true class, rows.
-    reliability : Reliability or None
+    reliability : ReliabilityDisplay or None
     predicted, observed : ndarray or None
         Mean probability and share of each class on validation; where the shares of training were
         given, of predictions adapted to validation's.
@@ -102,7 +102,7 @@ class Facts:
     confusion: Confusion | None = None
     conditions: tuple[float, float] | None = None
     pairs: tuple[Vector, Indices, Indices, Indices] | None = None
-    reliability: Reliability | None = None
+    reliability: ReliabilityDisplay | None = None
     predicted: Vector | None = None
     observed: Vector | None = None
     decided: Vector | None = None
@@ -258,7 +258,7 @@ def _count_validation(facts: Facts, val: Predictions, y: Indices) -> None:
         # calibrated for the shares of training; validation may have others
         shares = np.maximum(hard.class_frequencies, 0.5 / y.size)
         rows = adapt_proba(rows, estimate.source_priors, shares / shares.sum())
-    facts.reliability = Reliability.of(rows, y)
+    facts.reliability = ReliabilityDisplay.of(rows, y)
     facts.predicted = rows.mean(axis=0, dtype=np.float64)
     facts.observed = hard.class_frequencies
 
