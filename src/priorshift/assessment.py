@@ -672,12 +672,14 @@ class Verdicts:
         if data.y_proba_val.decided is not None:
             return "leave"  # decisions cannot be adapted
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
+        known: Any = {"source_label_priors": self.source_label_priors}
         with _collected():
             if self._mean is None:
-                self._mean = _fit_mean(data, {"source_label_priors": self.source_label_priors})
+                self._mean = _fit_mean(data, known)
             case, shifted = Case(data, estimate, fitted=self._mean), None
             with suppress(ValueError):  # too few rows
-                shifted = evidence.is_shifted(*rows, self.source_label_priors, data.classes)
+                known |= {"classes": data.classes, "effect": False, "random_state": 0}
+                shifted = evidence.detect_shift(*rows, **known).rejected
             return case.judge(shifted).verdict
 
 

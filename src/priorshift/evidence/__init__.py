@@ -22,7 +22,7 @@ from priorshift.evidence._backtest import (
     read_groups,
     replay,
 )
-from priorshift.evidence._detect import detect_shift, is_shifted
+from priorshift.evidence._detect import detect_shift
 from priorshift.evidence._diagnose import (
     Diagnostics,
     Expected,
