@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
-from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.adapt import Goal, log_savings, prior_ratio, reweight
 from priorshift.border import Predictions, as_generator
 from priorshift.estimators import Auto, CalibratedMean, PriorEstimate, PriorEstimator
@@ -47,14 +47,16 @@ class Shares(NamedTuple):
     covariance: Vector
 
 
-def fit_mean(fitted: PriorEstimator, y_proba: Any, y: Any, **given: Any) -> CalibratedMean:
+def fit_mean(
+    fitted: PriorEstimator | None, classes: Labels, y_proba: Any, y: Any, **given: Any
+) -> CalibratedMean:
     """Return the calibrated mean, by the calibration that Auto has fitted, or by its own.
 
     With `groups`, folds go by group, and the calibration is fitted anew.
     """
     if isinstance(fitted, Auto) and given.get("groups") is None:
         return CalibratedMean.beside(fitted)
-    return CalibratedMean(random_state=0).fit(y_proba, y, classes=fitted.classes_, **given)
+    return CalibratedMean(random_state=0).fit(y_proba, y, classes=classes, **given)
 
 
 def ungated(estimate: PriorEstimate) -> PriorEstimate:

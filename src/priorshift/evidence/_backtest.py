@@ -332,7 +332,7 @@ def replay(
             warnings.simplefilter("ignore")  # what is odd about a part is not news about the whole
             fitted = estimator.fit(past, classes[y[others]], classes=classes, **given)
             estimate = fitted.estimate(target)
-            mean = fit_mean(fitted, past, classes[y[others]], **given).estimate(target)
+            mean = fit_mean(fitted, classes, past, classes[y[others]], **given).estimate(target)
             actions = act_on_target(estimate, mean, target.values)
         aim = goal.at(estimate.priors)
         strata = Strata(rows_that_differ(aim, actions), np.arange(here.size), y[here])
