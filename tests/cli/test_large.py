@@ -196,9 +196,9 @@ def test_the_bar_of_adapt_counts_all_rows_of_a_target_that_was_sampled(
     named, ok, monkeypatch, tmp_path
 ):
     totals = []
-    progress = _adapt.progress
+    progress = _console.progress
     monkeypatch.setattr(
-        _adapt, "progress", lambda what, total: totals.append(total) or progress(what, total)
+        _console, "progress", lambda what, total: totals.append(total) or progress(what, total)
     )
     monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 60 * (3 + rows.PER_ROW))
     monkeypatch.setattr(rows, "FEWEST_ROWS", 10)

@@ -15,10 +15,9 @@ from priorshift._typing import Labels
 from priorshift.assessment import Verdicts
 from priorshift.border import Predictions, some
 from priorshift.cli import _options as options
-from priorshift.cli._console import emit, note, say, stdout
+from priorshift.cli._console import console, document, emit, note, say
 from priorshift.cli._console import tell as tell_line
 from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, open_like, with_bounds
-from priorshift.cli._documents import document
 from priorshift.cli._errors import SHIFTED, command, told_warnings
 from priorshift.cli._read import read_cells
 from priorshift.cli._report import command_line
@@ -194,7 +193,7 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
     )
     k = movers(change, 1)[0]
     moved = f"{followed.classes_[k]} {percent(step.priors[k])} (own {percent(step.own_priors[k])})"
-    if len(line + moved) > stdout().width:
+    if len(line + moved) > console().width:
         line = f"{step.time} {step.n_samples:,} rows {describe(step)} {verdict or '-'}  "
     tell_line(line + moved)
 
