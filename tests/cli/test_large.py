@@ -197,9 +197,12 @@ def test_the_bar_of_adapt_counts_all_rows_of_a_target_that_was_sampled(
 ):
     totals = []
     progress = _console.progress
-    monkeypatch.setattr(
-        _console, "progress", lambda what, total: totals.append(total) or progress(what, total)
-    )
+
+    def counted(what, total=None, **more):
+        totals.extend([] if more else [total])
+        return progress(what, total, **more)
+
+    monkeypatch.setattr(_console, "progress", counted)
     monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 60 * (3 + rows.PER_ROW))
     monkeypatch.setattr(rows, "FEWEST_ROWS", 10)
     output = ("--output", tmp_path / "o.parquet")
