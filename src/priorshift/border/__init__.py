@@ -98,7 +98,6 @@ from priorshift.border.rows import (
     slices,
     sum_by,
     take_rows,
-    watched,
     whole,
 )
 from priorshift.border.sparse import (

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift.border.rows import Blocks, Done, Fold, Table, add, own, slices, table_kind
+from priorshift.border.rows import Blocks, Fold, Table, add, own, slices, table_kind
 from priorshift.border.threads import row_blocks, row_slices, single_threaded_blas
 
 MOST_HELD = 2**30
@@ -83,30 +83,19 @@ class DaskTable(Table):
         for rows, block in slices(self.array, part, n_rows):
             yield rows, np.asarray(block.compute(), dtype=self.dtype)
 
-    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:  # noqa: ARG002
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int) -> list[Any]:  # noqa: ARG002
         """Fold the blocks of each chunk where it is; many results are added up there, in order."""
         import dask
-        from dask.callbacks import Callback
 
         # a task of its own: it is sent once per worker, not once per chunk
         folding = dask.delayed(_Folding(fold, n_rows, self.dtype), pure=False, traverse=False)
         add_up = dask.delayed(_add_up, pure=False)
         chunks = self.array.to_delayed(optimize_graph=False).ravel()
-        results = leaves = [folding(*each) for each in zip(self._starts, chunks, strict=False)]
+        results = [folding(*each) for each in zip(self._starts, chunks, strict=False)]
         while len(results) > MERGED:
             cuts = range(0, len(results), MERGED)
             results = [add_up(*results[at : at + MERGED]) for at in cuts]
-        left = dict(zip((leaf.key for leaf in leaves), np.diff(self._starts).tolist(), strict=True))
-
-        def finished(key: Any, *_: Any) -> None:
-            if key in left:
-                done(left.pop(key))
-
-        with Callback(posttask=finished):
-            found = list(dask.compute(*results))
-        if left:  # a cluster tells nobody before
-            done(sum(left.values()))
-        return found
+        return list(dask.compute(*results))
 
     def __reduce__(self) -> Any:
         """Refuse: no worker should receive the table whose chunks it holds."""
@@ -300,16 +289,13 @@ class SparkTable(Table):
         """Refuse: rows are worked on where they are."""
         raise TypeError("a SparkTable is read by map_reduce; its blocks are not fetched.")
 
-    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:  # noqa: ARG002
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int) -> list[Any]:  # noqa: ARG002
         """Fold the blocks of each partition where it is; return the results, in order."""
         extents, first = {}, 0
         for partition in sorted(self._n_rows):
             extents[partition] = first, self._n_rows[partition]
             first += self._n_rows[partition]
-        found = self._run(_Pass(fold, extents, n_rows, self.dtype))
-        for partition, _ in found:
-            done(self._n_rows[partition])
-        return [result for _, result in found]
+        return [result for _, result in self._run(_Pass(fold, extents, n_rows, self.dtype))]
 
     def release(self) -> None:
         """Let Spark drop the rows that it keeps."""

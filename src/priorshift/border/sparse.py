@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers, float_type
-from priorshift.border.rows import Blocks, Done, Fold, Rows, Table, counted, slices, table_kind
+from priorshift.border.rows import Blocks, Fold, Rows, Table, slices, table_kind
 from priorshift.border.threads import SERIAL_WORK, row_slices
 
 DENSE_CLASSES = 2000
@@ -367,12 +367,11 @@ class SparseTable(Table):
         """Yield blocks of a bounded number of scores, however many classes there are."""
         return slices(self.whole, part, self._rows_of(SCORES_IN_BLOCK))
 
-    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int) -> list[Any]:
         """Fold in threads, unless there is too little work for them."""
         if self.n_scores >= SERIAL_WORK:
-            return super().map_parts(fold, n_parts, n_rows, done)
-        everything = slice(0, self.shape[0])
-        return [fold(counted(self.blocks(everything, n_rows), done))]
+            return super().map_parts(fold, n_parts, n_rows)
+        return [fold(self.blocks(slice(0, self.shape[0]), n_rows))]
 
     def columns(self, order: Sequence[int]) -> SparseTable:
         """Return the columns in another order."""

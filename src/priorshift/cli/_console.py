@@ -3,11 +3,9 @@
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import click
@@ -19,9 +17,8 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
-    TaskID,
-    TaskProgressColumn,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
@@ -29,7 +26,6 @@ from rich.text import Text
 
 from priorshift._version import __version__
 from priorshift.assessment import Assessment
-from priorshift.border import watched
 from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import columns_of, priors_table
@@ -136,57 +132,19 @@ def show_table(
 
 
 @contextmanager
-def progress(what: str, total: int | None = None, *, counted: bool = True) -> Iterator[Progress]:
-    """Show a progress bar on stderr if that is a terminal; its only task has number 0.
-
-    Passes over files that are read in blocks get a bar of their own below it. Unless it is
-    `counted`, only they tell how far the work is.
-    """
-    text, column = TextColumn("{task.description}"), TimeRemainingColumn()
-    columns: tuple[ProgressColumn, ...] = (text, BarColumn(), MofNCompleteColumn(), column)
-    if not counted:
-        columns = (SpinnerColumn(), text, TaskProgressColumn(), BarColumn(), column)
-    hidden = not sys.stderr.isatty()
-    bar = Progress(*columns, console=console(stderr=True), transient=True, disable=hidden)
+def progress(what: str, total: int | None = None, *columns: ProgressColumn) -> Iterator[Progress]:
+    """Show a progress bar on stderr if that is a terminal; its only task has number 0."""
+    columns = columns or (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    text, hidden = TextColumn("{task.description}"), not sys.stderr.isatty()
+    bar = Progress(text, *columns, console=console(stderr=True), transient=True, disable=hidden)
     with nullcontext() if hidden else bar:  # old rich ends a disabled bar with a line
         bar.add_task(what, total=total)
-        with watched(PassBar(bar)):
-            yield bar
+        yield bar
 
 
 def busy(what: str) -> AbstractContextManager[Progress]:
-    """Show on a terminal's stderr that something takes its time, and how far each pass is."""
-    return progress(what, counted=False)
-
-
-class PassBar:
-    """Hears of passes over tables and shows the present one: its number, share and time left.
-
-    Only once they have taken `after` seconds: what is quick needs no bar.
-    """
-
-    def __init__(self, bar: Progress, after: float = 1.0) -> None:
-        self.bar, self.after = bar, after
-        self.lock = Lock()
-        self.begin: float | None = None
-        self.n_passes, self.done = 0, 0
-        self.task: TaskID | None = None
-
-    def __call__(self, n_rows: int, done: int) -> None:
-        """Take note of some more rows; threads call it, each for its own part."""
-        with self.lock:
-            if self.begin is None:
-                self.begin = time.monotonic()
-            if self.done == 0:
-                self.n_passes += 1
-                if self.task is not None:
-                    name = f"pass {self.n_passes}"
-                    self.bar.reset(self.task, total=n_rows, description=name)
-            self.done = (self.done + done) % n_rows
-            if self.task is None and time.monotonic() - self.begin > self.after:
-                self.task = self.bar.add_task(f"pass {self.n_passes}", total=n_rows)
-            if self.task is not None:
-                self.bar.update(self.task, completed=self.done)
+    """Show on a terminal's stderr that something takes its time, and how long it has."""
+    return progress(what, None, SpinnerColumn(), TimeElapsedColumn())
 
 
 def document(command: str, verdict: str | None, **contents: Any) -> str:
