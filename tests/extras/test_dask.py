@@ -25,6 +25,7 @@ from dask import delayed  # noqa: E402
 import priorshift as ps  # noqa: E402
 from priorshift.border import (  # noqa: E402
     map_reduce,
+    read_by_workers,
     take_rows,
 )
 from priorshift.border.clusters import (  # noqa: E402
@@ -34,9 +35,9 @@ from priorshift.border.clusters import (  # noqa: E402
     apply_to,
     is_dask_array,
 )
-from priorshift.cli import _dask as cli_dask  # noqa: E402
+from priorshift.cli import _data as cli_data  # noqa: E402
 from priorshift.cli import main  # noqa: E402
-from priorshift.cli._dask import cluster_rows, connect  # noqa: E402
+from priorshift.cli._data import connect  # noqa: E402
 from priorshift.cli._read import as_proba  # noqa: E402
 from priorshift.files import open_predictions  # noqa: E402
 
@@ -408,7 +409,7 @@ def test_workers_read_files(client, data, tmp_path, suffix, logits):
     path = write(values, names, tmp_path / f"target.{suffix}")
     file = open_predictions(path, logits=logits)
     chosen = None if suffix == "npy" else names[::-1]
-    table = cluster_rows(as_proba(file.rows(chosen), file), file, client)
+    table = read_by_workers(as_proba(file.rows(chosen), file), file.path, client)
     expected = y_proba if suffix == "npy" else y_proba[:, ::-1]
     assert len(table.array.chunks[0]) >= 2
     np.testing.assert_allclose(table.array.compute(), expected, rtol=1e-12)
@@ -437,13 +438,13 @@ def test_files_that_cannot_be_read_from_the_middle_are_named(client, data, tmp_p
     np.savez(path, y_proba=data[2])
     file = open_predictions(path)
     with pytest.raises(ValueError, match=r"target\.npz cannot be read from the middle"):
-        cluster_rows(file.rows(), file, client)
+        read_by_workers(file.rows(), file.path, client)
 
 
 def test_a_file_that_workers_do_not_see_is_named(client, data, tmp_path):
     path = write(data[2], None, tmp_path / "target.npy")
     file = open_predictions(path)
-    rows = cluster_rows(file.rows(), file, client)
+    rows = read_by_workers(file.rows(), file.path, client)
     path.unlink()
     with pytest.raises(ValueError, match=r"a worker does not find .*target\.npy; with --dask"):
         rows.array.compute()
@@ -459,7 +460,7 @@ def test_connecting(cluster):
 
 
 def test_nobody_at_the_address(monkeypatch):
-    monkeypatch.setattr(cli_dask, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(cli_data, "CONNECT_SECONDS", 0.3)
     with (
         pytest.raises(click.BadParameter, match=r"no Dask scheduler answers at tcp://127"),
         connect("tcp://127.0.0.1:1"),
