@@ -532,7 +532,7 @@ def order_in_words(values: Any, y: Indices | None, classes: Labels) -> str | Non
     before, after = ((decided == truth).mean(), (decided == order[truth]).mean())
     names = classes[np.argsort(order)].tolist()
     return (
-        "the columns seem to be in another order than the classes: accuracy on validation is "
+        "the columns seem to be in a different order from the classes: accuracy on validation is "
         f"{before:.0%}, but {after:.0%} if the columns were {some(names)}. Check classes= and the "
         "header."
     )
