@@ -369,20 +369,20 @@ class Auto(PriorEstimator):
         super().fit(y_proba, y, **given)
         self._goal = Goal.of(self.costs, self.goal, self.classes_)
         values, labels, weight = self._rows()
-        source, label_priors = self._given
+        evidence = self._evidence
         self._balance = source_balance(
             values,
             labels,
             weight,
-            None if source is None else self.source_priors_,
-            None if label_priors is None else self.source_label_priors_,
+            None if evidence.source_priors is None else self.source_priors_,
+            None if evidence.source_label_priors is None else self.source_label_priors_,
         )
         if not self._balance.priors[self.confusion_.seen].any():
             raise ValueError(
                 f"validation has no sample of any class of {argument('source_label_priors')}; add "
                 "such samples, or use EM."
             )
-        found = None if self._balance.given else self._mismatch_on(self._validation)
+        found = None if self._balance.given else self._mismatch_on(self._evidence.rows)
         self._mismatch = None if found is None else f"{found}; Auto corrects for it."
         self._calibration = average_calibration(
             values,
@@ -393,8 +393,8 @@ class Auto(PriorEstimator):
             random_state=self.random_state,
         )
         # mean calibrated outputs of each class, with some of the model's own account
-        assert self._validation is not None
-        weight = self._validation.balanced_weight(self._balance.priors)[self._calibration.order]
+        assert self._evidence.rows is not None
+        weight = self._evidence.rows.balanced_weight(self._balance.priors)[self._calibration.order]
         model = model_columns(self._calibration.y_proba, weight, "soft")
         self._class_outputs = shrunk_columns(self._soft_confusion(), model, FEW_ROWS)
         return self
@@ -405,8 +405,8 @@ class Auto(PriorEstimator):
 
     def _rows(self) -> tuple[Floats, Indices, Vector]:
         """Return validation's outputs, labels and weights."""
-        assert self._validation is not None
-        rows = self._validation
+        assert self._evidence.rows is not None
+        rows = self._evidence.rows
         return rows.y_proba, rows.labels, rows.weight
 
     @property
@@ -490,10 +490,10 @@ class Auto(PriorEstimator):
 
     def _raw_share(self) -> float:
         """Return the weight of outputs as they came in the estimate of shares."""
-        if self._given.source_priors is None and not self.confusion_.seen.all():
+        if self._evidence.source_priors is None and not self.confusion_.seen.all():
             # they stand for their mean on validation, which lacks a class: worse than label
             # priors that you gave, better than no label at all
-            return 0.0 if self._given.any else 1.0
+            return 0.0 if self._evidence.given else 1.0
         rows = self._calibration.order.size
         nats = self._calibration.excess * min(1.0, RAW_ROWS / rows)
         return float(expit(np.log(RAW_ODDS) - nats))
@@ -598,7 +598,7 @@ class Auto(PriorEstimator):
 
     def _unknown_classes(self) -> list[Any]:
         """Return the classes that have neither validation samples nor a source prior."""
-        return [] if self._given.any else self.classes_[~self.confusion_.seen].tolist()
+        return [] if self._evidence.given else self.classes_[~self.confusion_.seen].tolist()
 
     def _explained(
         self,
@@ -662,7 +662,7 @@ class Auto(PriorEstimator):
 
     def _thin_validation(self) -> tuple[str, ...]:
         """Say that validation is too small for what is derived from it, where it is."""
-        rows, K = self._validation, self.classes_.size
+        rows, K = self._evidence.rows, self.classes_.size
         if rows is None or K < MANY_CLASSES or rows.y_proba.shape[0] >= THIN_ROWS * K:
             return ()
         n = rows.y_proba.shape[0]

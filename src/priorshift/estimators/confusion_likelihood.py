@@ -278,7 +278,7 @@ class ShrunkSCML(CML):
         self.shrinkage, self.tol, self.max_iter = shrinkage, tol, max_iter
 
     def _learn(self, evidence: Evidence) -> Learned:
-        return _learn_shrinkage(evidence, self.shrinkage, "soft"), evidence.counts
+        return _learn_shrinkage(evidence, self.shrinkage, "soft"), evidence
 
     @property
     def _columns(self) -> Vector:
@@ -348,7 +348,7 @@ class JointLikelihood(PriorEstimator):
         self.shrinkage, self.alpha, self.tol, self.max_iter = shrinkage, alpha, tol, max_iter
 
     def _learn(self, evidence: Evidence) -> Learned:
-        return _learn_shrinkage(evidence, self.shrinkage, "hard"), evidence.counts
+        return _learn_shrinkage(evidence, self.shrinkage, "hard"), evidence
 
     def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
@@ -412,7 +412,7 @@ def _learn_shrinkage(
         strength = likeliest_strength(confusion, model) if strength is None else strength
     else:
         rows = evidence.rows.in_canonical_order()
-        weight = rows.balanced_weight(evidence.given.best_labels)
+        weight = rows.balanced_weight(evidence.best_labels)
         model = model_columns(rows.y_proba, weight, decision)
         strength = best_strength(rows, weight, decision) if strength is None else strength
     return {"shrinkage_": strength, "model_confusion_": model}

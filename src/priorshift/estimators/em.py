@@ -35,7 +35,7 @@ from priorshift.calibration import (
 )
 from priorshift.estimators.base import Learned, PriorEstimator
 from priorshift.estimators.bounds import Bounds
-from priorshift.estimators.data import Evidence, Given, ValidationCounts, posterior_problem
+from priorshift.estimators.data import Evidence, ValidationCounts, posterior_problem
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -308,7 +308,7 @@ class CalibratedEM(PriorEstimator):
         assert counts is not None
         assert rows is not None
         check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
-        label_priors = evidence.given.best_labels
+        label_priors = evidence.best_labels
 
         def learn() -> tuple[dict[str, Any], str, ValidationCounts]:
             ordered = rows.in_canonical_order()
@@ -341,12 +341,13 @@ class CalibratedEM(PriorEstimator):
         if trouble:
             message = f"the calibrator of {self.name} did not converge: {trouble}."
             warn_user(message, ConvergenceWarning)
-        return learned, calibrated
+        return learned, replace(evidence, counts=calibrated)
 
-    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
-        labels = given.best_labels
+    def _sources(self, evidence: Evidence) -> tuple[Vector, str]:
+        labels, counts = evidence.best_labels, evidence.counts
         assert counts is not None
-        source, _ = super()._sources(counts, Given(None, labels))
+        given = replace(evidence, source_priors=None, source_label_priors=labels)
+        source, _ = super()._sources(given)
         # a classifier may never predict a class that validation has, or a steep map take its mean
         # to 0, which EM would divide by: it has at least its share of one more row
         share = np.full_like(source, 1 / source.size) if labels is None else labels
@@ -356,8 +357,7 @@ class CalibratedEM(PriorEstimator):
             source = source / source.sum()
         where = ", taken to be drawn as the training set was"
         if labels is not None:
-            which = "source_priors" if given.source_label_priors is None else "source_label_priors"
-            where = f" at {which}"
+            where = f" at source_{'' if evidence.source_label_priors is None else 'label_'}priors"
         return source, f"mean calibrated prediction on validation{where}"
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
@@ -403,7 +403,7 @@ class CalibratedEM(PriorEstimator):
         em = EM(tol=self.tol, max_iter=self.max_iter).fit(
             apply(rows.y_proba),
             self.classes_[rows.labels],
-            source_label_priors=self._given.best_labels,
+            source_label_priors=self._evidence.best_labels,
             classes=self.classes_,
             sample_weight=rows.sample_weight,
         )

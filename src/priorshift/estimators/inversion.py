@@ -13,7 +13,7 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import Rows, check_choice, check_positive
 from priorshift.counts import Decision, DecisionCounts
 from priorshift.estimators.base import Batch, PriorEstimator
-from priorshift.estimators.data import Given, TargetCounts, ValidationCounts, label_sources
+from priorshift.estimators.data import Evidence, TargetCounts, label_sources
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
@@ -170,10 +170,9 @@ class BBSE(PriorEstimator):
         """How groups are solved together; the constrained form solves one at a time."""
         return None if self.constrained else "counts"
 
-    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
-        if self.solver == "released":
-            return super()._sources(counts, given)
-        return label_sources(counts, given)
+    def _sources(self, evidence: Evidence) -> tuple[Vector, str]:
+        released = self.solver == "released"
+        return super()._sources(evidence) if released else label_sources(evidence)
 
     def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         """Solve for the ratio among the classes that were seen, and turn it into priors."""

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, gammaln, ndtri
 
-from priorshift._typing import Indices, Labels, Vector
+from priorshift._typing import Indices, Vector
 from priorshift.border import (
     Block,
     Rows,
@@ -40,7 +40,6 @@ from priorshift.border import (
     check_level,
     check_priors,
     check_square,
-    classes_of_labels,
     is_array,
     map_reduce,
     take_rows,
@@ -49,15 +48,14 @@ from priorshift.calibration import FAMILIES
 from priorshift.counts import Confusion
 from priorshift.estimators.base import Learned, PriorEstimator
 from priorshift.estimators.data import (
+    MOST_CELLS,
     Evidence,
-    Given,
     TargetLabels,
     Validation,
     ValidationCounts,
     posterior_problem,
 )
 from priorshift.estimators.em import CalibratedEM
-from priorshift.estimators.inputs import MOST_CELLS
 from priorshift.estimators.references import ANGELOPOULOS, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import argument
@@ -139,20 +137,10 @@ class PPI(PriorEstimator):
     def __init__(self, *, weight: float | None = None) -> None:
         self.weight = weight
 
-    def _classes_without_rows(self, source_priors: Any, classes: ArrayLike | None) -> Labels:
-        if source_priors is None and classes is not None:
-            return classes_of_labels(np.zeros(0), classes)
-        if source_priors is None:
-            raise ValueError(
-                "PPI needs the names of the classes in the order of the columns: "
-                "fit(classes=[...])."
-            )
-        return super()._classes_without_rows(source_priors, classes)
-
-    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Any, str]:
-        if counts is not None or given.source_priors is not None:
-            return super()._sources(counts, given)
-        if given.source_label_priors is not None:
+    def _sources(self, evidence: Evidence) -> tuple[Any, str]:
+        if evidence.counts is not None or evidence.source_priors is not None:
+            return super()._sources(evidence)
+        if evidence.source_label_priors is not None:
             raise ValueError(
                 f"{argument('source_label_priors')} need a validation set. Give "
                 f"{argument('source_priors')} instead."
@@ -557,16 +545,15 @@ class SemiSupervisedEM(PriorEstimator):
             check_choice(self.calibrator, ("auto", *FAMILIES), "calibrator")
         calibrated, must = None, False
         if self.calibrator is not None and rows is not None and rows.y is not None:
-            known = rows.y_proba, rows.y, rows.sample_weight, evidence.given.best_labels
+            known = rows.y_proba, rows.y, rows.sample_weight, evidence.best_labels
             must = self.calibrator != "auto" or refute_calibration(*known) is not None
         if must:
             assert rows is not None
             name: Any = "bcts" if self.calibrator == "auto" else self.calibrator
             calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
-            needs_soft = evidence.given.needs_soft
-            soft = ValidationCounts.of(rows, decision="soft", needs_soft=needs_soft)
+            soft = ValidationCounts.of(rows, decision="soft", needs_soft=evidence.needs_soft)
             calibrated._settle(replace(evidence, counts=soft))
-        return {"_calibrated": calibrated}, evidence.counts
+        return {"_calibrated": calibrated}, evidence
 
     def _warn_of_mismatch(self, rows: Validation) -> None:
         if self._calibrated is None:

@@ -199,7 +199,7 @@ class GLS(PriorEstimator):
             return self._only_unseen(target)
         C = self.confusion_.conditional[:, target.seen]
         q = target.count("soft").counts.frequencies
-        known = self._given.best_labels  # label priors of the source, as far as they are known
+        known = self._evidence.best_labels  # label priors of the source, as far as they are known
         guess = (self.confusion_.class_frequencies if known is None else known)[target.seen]
         guess = guess / guess.sum() if guess.any() else np.full(guess.size, 1 / guess.size)
         spread = LEAST_SPREAD / guess.size + (1 - LEAST_SPREAD) * guess
