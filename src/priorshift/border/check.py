@@ -254,6 +254,8 @@ def require_unique(names: list[Any], what: str) -> None:
 
 def as_mapping(priors: Any, name: str = "source_priors") -> Any:
     """Turn a pandas Series into a mapping from its index; return anything else unchanged."""
+    if isinstance(priors, np.ndarray | list | tuple):
+        return priors
     _require_computed(priors, name)
     if hasattr(getattr(priors, "index", None), "levels"):
         _require_one_level(priors.index, name)
@@ -346,7 +348,7 @@ def _has_bool(values: Any) -> bool:
 
 def check_positive(value: float, name: str) -> float:
     """Check a finite number above 0."""
-    if not isinstance(value, Real) or not 0 < as_float(value) < np.inf:
+    if not isinstance(value, Real) or not 0 < value <= np.finfo(np.float64).max:
         raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
     return float(value)
 

@@ -457,8 +457,7 @@ def read_evidence(
 ) -> Evidence:
     """Check what validation is given as; count it."""
     check_choice(method.decision, ("hard", "soft", None), "decision")
-    name, given = type(method).__name__, (source_priors, source_label_priors)
-    counts, rows, named, source_known = None, None, False, True
+    name, counts, rows, named, source_known = type(method).__name__, None, None, False, True
     if confusion is not None:
         beside = {"y_proba": y_proba, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
         if more := [name for name, value in beside.items() if value is not None]:
@@ -481,7 +480,7 @@ def read_evidence(
         known = confusion.classes if classes is None else classes
         names = np.arange(K) if known is None else check_classes(known, K)
         counts = ValidationCounts.of_decisions(confusion)
-        source_known = any(priors is not None for priors in given)
+        source_known = source_priors is not None or source_label_priors is not None
     elif y_pred is not None or (isinstance(y_proba, Predictions) and y_proba.decided is not None):
         require_decisions(method, y_pred, y_proba)
         if y is None:
@@ -538,11 +537,11 @@ def read_evidence(
         checked = predictions if values is predictions.values else None
         rows, named = Validation(values, labels, weight, checked), is_named(predictions)
         counts = ValidationCounts.of(rows, decision=method.decision, needs_soft=needs_soft)
-    source, label_priors = (
-        None if priors is None else check_priors(priors, names, which)
-        for priors, which in zip(given, ("source_priors", "source_label_priors"), strict=True)
-    )
-    return Evidence(names, counts, rows, source, label_priors, named, source_known)
+    if source_priors is not None:
+        source_priors = check_priors(source_priors, names, "source_priors")
+    if source_label_priors is not None:
+        source_label_priors = check_priors(source_label_priors, names, "source_label_priors")
+    return Evidence(names, counts, rows, source_priors, source_label_priors, named, source_known)
 
 
 def count_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> DecisionCounts:

@@ -277,23 +277,27 @@ FEW_CLASSES = 64
 """Up to here the whole Hessian is cheap, and vectors of length n are not small beside the data."""
 
 
+def sample_size(problem: Mixture) -> int:
+    """Return how many rows a Hessian is computed from: all of them, where that is cheap."""
+    n, K = problem.A.shape
+    return n if K <= FEW_CLASSES else min(n, max(ROWS_PER_CLASS * K, MIN_ROWS))
+
+
 class Curvature:
     """The likelihood's Hessian over T: exact, or sampled and then learnt from gradients."""
 
-    def __init__(self, problem: Mixture) -> None:
-        self.problem = problem
-        self.n_rows = max(ROWS_PER_CLASS * problem.n_classes, MIN_ROWS)
+    def __init__(self, problem: Mixture, n_rows: int) -> None:
+        self.problem, self.n_rows = problem, n_rows
 
     @property
     def exact(self) -> bool:
         """Whether every Hessian is computed afresh from all rows."""
-        return self.n_rows >= self.problem.A.shape[0] or self.problem.n_classes <= FEW_CLASSES
+        return self.n_rows >= self.problem.A.shape[0]
 
     def refresh(self, p: Vector, slope: Vector, part: Any) -> None:  # noqa: ARG002
         """Compute the Hessian at a point with this gradient, from all rows or a sample of them."""
-        n_rows = None if self.exact else self.n_rows
         self.H: Any = None  # make room for the new one
-        self.H = self.problem.hessian(p[0], n_rows, slope[0])
+        self.H = self.problem.hessian(p[0], self.n_rows, slope[0])
         self.H /= self.problem.total
 
     def learn(self, step: Vector, change: Vector) -> None:
@@ -327,9 +331,8 @@ class MatrixFree(Curvature):
 
     def refresh(self, p: Vector, slope: Vector, part: Any) -> None:  # noqa: ARG002
         """Compute the rows of the Hessian at a point, all of them or a sample."""
-        n_rows = None if self.exact else self.n_rows
         self.rows: Any = None  # make room for the new ones
-        self.rows = self.problem.hessian_rows(p[0], n_rows, slope[0])
+        self.rows = self.problem.hessian_rows(p[0], self.n_rows, slope[0])
         self.diagonal = self.rows.squares() / self.problem.total
         self.learnt: list[tuple[Vector, float]] = []
 

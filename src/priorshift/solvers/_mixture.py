@@ -183,7 +183,9 @@ class Mixture:
         kept where a plain sample would lose them. It is systematic, so the same every time. These
         bounds add up to the sum of `slope`, the likelihood's gradient at p.
         """
-        A, weights, at = self._sample(p, n_rows, slope)
+        A, weights, at = self.A, self.weights, None
+        if n_rows is not None and n_rows < A.shape[0]:
+            A, weights, at = self._sample(p, n_rows, slope)
         hidden = None if weights is not None else self.hidden  # a sample has no hidden rows
         scale = self.scale if self.wide else None
         kernel = partial(_gram, self.scale * p, weights, hidden, scale)
@@ -208,9 +210,11 @@ class Mixture:
             H *= self.scale
         return H
 
-    def hessian_rows(self, p: Vector, n_rows: int | None, slope: Vector) -> Block:
+    def hessian_rows(self, p: Vector, n_rows: int, slope: Vector) -> Block:
         r"""Return rows B whose :math:`B^T B` is the Hessian, or the estimate from a sample."""
-        A, weights, at = self._sample(p, n_rows, slope)
+        A, weights, at = self.A, self.weights, None
+        if n_rows < A.shape[0]:
+            A, weights, at = self._sample(p, n_rows, slope)
         rows: Block = A[:] if at is None else A[at]
         u = times(rows, self.scale * p)
         w: Vector | float = 1.0 if weights is None else weights
@@ -219,11 +223,9 @@ class Mixture:
         return rows * self.scale.astype(rows.dtype) * (np.sqrt(w) / u)[:, None].astype(rows.dtype)
 
     def _sample(
-        self, p: Vector, n_rows: int | None, slope: Vector | None
+        self, p: Vector, n_rows: int, slope: Vector | None
     ) -> tuple[Any, Vector | None, Indices | None]:
         """Return about `n_rows` rows and their weights; of an array all rows, and which to take."""
-        if n_rows is None or n_rows >= self.A.shape[0]:
-            return self.A, self.weights, None
         slope = self.evaluate(p, exact=False)[1] if slope is None else slope
         fetched, step = not is_array(self.A), float(slope.sum()) / n_rows
         kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, fetched)
