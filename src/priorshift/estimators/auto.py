@@ -47,12 +47,7 @@ from priorshift.estimators.confusion_likelihood import SCML
 from priorshift.estimators.data import source_balance
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate
-from priorshift.estimators.shares import (
-    Shares,
-    estimate_shares,
-    likeliest_shares,
-    share_interval,
-)
+from priorshift.estimators.shares import Shares, estimate_shares, likeliest_shares, share_interval
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes
 from priorshift.solvers import Mixture, Solution, Status, maximise

@@ -81,8 +81,6 @@ EXACT_RATES = (
 
 LAGGED = "predictions are adapted to the iterate before these priors, as the released code does."
 
-NOTICEABLE = 0.01
-"""A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
 
 Learned = tuple[dict[str, Any], Evidence]
 """Further fitted attributes by name, and the evidence to estimate from."""
@@ -852,7 +850,9 @@ class PriorEstimator(BaseEstimator):
             more["unseen_classes"] = tuple(self.classes_[~target.seen].tolist())
             target = target.n_rows
         source = self._denominator
-        lost = (priors > NOTICEABLE) & (False if source is None else source <= NO_PRIOR)
+        # a prior of 1 % is worth a warning if it cannot reach the predictions; what a hyper-prior
+        # gives is less
+        lost = (priors > 0.01) & (False if source is None else source <= NO_PRIOR)
         if lost.any():
             warn_user(
                 f"class {some(self.classes_[lost].tolist())} has a prior in the target but none in "

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from priorshift._typing import Floats, Vector
-from priorshift.border import (
-    DENSE_CLASSES,
-    Rows,
-    is_wide,
-    require_array,
-    some,
-)
+from priorshift.border import DENSE_CLASSES, Rows, is_wide, require_array, some
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import DecisionCounts, model_columns
 from priorshift.estimators.data import Validation, ValidationCounts, posterior_problem
@@ -44,12 +38,6 @@ from priorshift.solvers import maximise, solve_linear
 
 if TYPE_CHECKING:
     from priorshift.estimators.base import PriorEstimator
-
-MLE_TOL = 0.01
-"""Gap in nats of the maximum of a likelihood, where the estimate itself is not it."""
-
-RESAMPLE_TOL = 0.05
-"""Gap in nats of a resample: at most a third of a standard error, and far less on average."""
 
 
 class Bounds:
@@ -111,7 +99,7 @@ class Bounds:
             source, mle = estimator.source_priors_, found.priors
             problem = posterior_problem(self._in_memory(y_proba), source)
             if found.status != "certified" or (estimator._hyper_prior != 1).any():
-                mle = maximise(problem, tol=MLE_TOL, start=found.priors).value
+                mle = maximise(problem, tol=0.01, start=found.priors).value
             noise = self._source_noise()
             bounds = likelihood_interval(problem, mle, found.priors, request, source, noise)
         rows = estimator._evidence.rows
@@ -268,7 +256,8 @@ class Bounds:
             if warm:  # from near the answer, and uncopied
                 source, alpha = replica.source_priors_, replica._hyper_prior
                 problem = posterior_problem(target, source, alpha, times)
-                return maximise(problem, tol=RESAMPLE_TOL, start=found.priors).value
+                # 0.05 nats are at most a third of a standard error, and far less on average
+                return maximise(problem, tol=0.05, start=found.priors).value
             again = np.repeat(np.arange(n), times.astype(np.intp))
             return replica._estimate(target[again]).priors
 

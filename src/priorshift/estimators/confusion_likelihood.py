@@ -62,7 +62,6 @@ from priorshift.solvers import (
 STRENGTHS = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0])
 """What `shrinkage="cv"` chooses from, in samples per class."""
 
-N_FOLDS = 5
 
 EMPTY = 1e-12
 """Probability that an impossible decision counts as when likelihoods are compared."""
@@ -127,7 +126,7 @@ class CML(PriorEstimator):
 
     def _priors_of_groups(self, counts: Vector) -> Solutions:
         C = self._columns
-        possible = _possible(C)
+        possible = C.sum(axis=1) > NO_LIKELIHOOD
         weights = np.ascontiguousarray(np.maximum(counts[:, possible], 0))
         return maximise(
             Mixtures.of(C[possible], weights, self._hyper_prior - 1),
@@ -137,7 +136,8 @@ class CML(PriorEstimator):
         )
 
     def _informative(self, counts: Vector) -> Mask:
-        return counts @ _possible(self._columns) > 0
+        possible = self._columns.sum(axis=1) > NO_LIKELIHOOD  # decisions that validation has
+        return np.asarray(counts @ possible > 0)
 
 
 class SCML(CML):
@@ -372,12 +372,6 @@ class JointLikelihood(PriorEstimator):
         return self._result(target.complete(solution.value), solution, target, **condition)
 
 
-def _possible(C: Vector) -> Mask:
-    """Tell which decisions occur on validation."""
-    occurs: Mask = C.sum(axis=1) > NO_LIKELIHOOD
-    return occurs
-
-
 def _report_impossible(problem: Mixture, total: float) -> None:
     """Warn of target decisions that validation never saw from any class, or refuse if all are."""
     if problem.A.shape[0] == 0:
@@ -420,7 +414,7 @@ def _learn_shrinkage(
 
 def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float:
     """Return the strength that makes held-out decisions most likely."""
-    folds = deal_folds(rows.labels, N_FOLDS, True, 0)
+    folds = deal_folds(rows.labels, 5, True, 0)
     likelihoods = np.zeros(STRENGTHS.size)
     names = np.unique(folds)
     if names.size < 2:

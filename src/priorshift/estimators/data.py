@@ -52,20 +52,9 @@ if TYPE_CHECKING:
 MOST_CELLS = 2**25
 """Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
 
-EM_TOL = 0.01
-"""Gap in nats of the EM that estimates unseen classes: that of the EM estimator itself."""
 
 NONE_LEFT = 1e-9
 """Share of the target below which nothing is left of the classes that validation saw."""
-
-AGREES = 3.0
-"""Standard errors within which a mean prediction agrees with priors that were given."""
-
-CONTRADICTS = 4.0
-"""Standard errors by which a mean prediction contradicts labels."""
-
-NOTABLE, FACTOR = 0.05, 2.0
-"""Least difference of a share, and least factor, that is worth a warning."""
 
 
 class Validation(NamedTuple):
@@ -299,7 +288,7 @@ class SeenTarget(_Target):
             return cls(seen, np.zeros(seen.size), y_proba, None)
         if source_priors is not None:
             problem = posterior_problem(y_proba, source_priors)
-            priors = maximise(problem, tol=EM_TOL).value
+            priors = maximise(problem, tol=0.01).value  # the tolerance of EM itself
             factor = problem.scale * priors
         else:
             priors = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
@@ -642,7 +631,8 @@ def source_balance(
         return SourceBalance(label_priors, GIVEN_LABELS, True)
     if source_priors is not None:
         mean, error = _mean(y_proba, weight)
-        if (np.abs(mean - source_priors) > AGREES * error + 1e-6).any():
+        # beyond three standard errors, a mean prediction contradicts priors that were given
+        if (np.abs(mean - source_priors) > 3.0 * error + 1e-6).any():
             return SourceBalance(source_priors, GIVEN, True)
     K = y_proba.shape[1]
     counts = np.bincount(y, weight, K)
@@ -669,8 +659,9 @@ def say_mismatch(predicted: Vector, labelled: Vector, n: float, classes: Labels)
     predicted = predicted / (predicted.sum() or 1.0)
     apart = np.abs(predicted - labelled)
     error = np.sqrt((predicted + labelled) / max(n, 1.0))
-    beyond = (apart > CONTRADICTS * error) & (apart > NOTABLE)
-    beyond &= np.maximum(predicted, labelled) > FACTOR * np.minimum(predicted, labelled)
+    # by four standard errors, and by enough to be worth a warning: 5 points and a factor of 2
+    beyond = (apart > 4.0 * error) & (apart > 0.05)
+    beyond &= np.maximum(predicted, labelled) > 2.0 * np.minimum(predicted, labelled)
     if not beyond.any():
         return None
     k = int(np.argmax(np.where(beyond, apart, 0.0)))

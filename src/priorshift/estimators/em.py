@@ -20,19 +20,8 @@ from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
 from priorshift._typing import Vector
-from priorshift.border import (
-    NO_PRIOR,
-    Rows,
-    check_choice,
-    check_count,
-    in_blocks,
-    some,
-)
-from priorshift.calibration import (
-    FAMILIES,
-    choose_calibration,
-    ridges_of,
-)
+from priorshift.border import NO_PRIOR, Rows, check_choice, check_count, in_blocks, some
+from priorshift.calibration import FAMILIES, choose_calibration, ridges_of
 from priorshift.estimators.base import Learned, PriorEstimator
 from priorshift.estimators.bounds import Bounds
 from priorshift.estimators.data import Evidence, ValidationCounts, posterior_problem

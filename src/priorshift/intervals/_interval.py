@@ -32,10 +32,6 @@ Estimand = Literal["population", "sample"]
 INTERVAL_METHODS: tuple[IntervalMethod, ...] = ("auto", "asymptotic", "bootstrap", "bayesian")
 ESTIMANDS: tuple[Estimand, ...] = ("population", "sample")
 
-LEAST_RESAMPLES = 20
-"""Below this, quantiles in the tails are meaningless."""
-
-ONE_SIGMA = 0.6827
 
 Replicate = Callable[[np.random.Generator], Vector]
 """Draws resampling weights from its own generator, and returns the estimate under them."""
@@ -74,11 +70,12 @@ class IntervalRequest:
                 "a bootstrap resamples the target, so it describes only the population; for "
                 "estimand='sample' use interval_method='asymptotic' or 'bayesian'."
             )
+        # quantiles in the tails of fewer than 20 draws are meaningless
         return cls(
             confidence_level,
             as_generator(random_state),
             method,
-            check_count(n_resamples, "n_resamples", LEAST_RESAMPLES, MOST_DRAWS),
+            check_count(n_resamples, "n_resamples", 20, MOST_DRAWS),
             bool(simultaneous),
             estimand,
         )
@@ -243,7 +240,7 @@ def bootstrap_interval(
     request : IntervalRequest
     """
     off = np.abs(draws - centre)
-    error = np.quantile(off, ONE_SIGMA, axis=0)
+    error = np.quantile(off, 0.6827, axis=0)  # one standard deviation of a normal error
     if request.simultaneous:
         unit = np.maximum(error, np.finfo(np.float64).tiny)
         width = np.quantile((off / unit).max(axis=1), request.confidence_level) * error

@@ -40,9 +40,6 @@ from priorshift.solvers._interior_point import (
 from priorshift.solvers._mixture import Mixture, Mixtures, Point, factorise, inside
 from priorshift.solvers._solution import Solution, Solutions, Status
 
-EM_TRIAL = 5
-"""EM steps before their rate of convergence is measured."""
-
 STATIONARY = 1e-10
 """L1 change of p at which EM for a problem that is not concave counts as stationary."""
 
@@ -55,8 +52,6 @@ LEAST_SHARE = 0.1
 LEAST_LEFT = 0.01
 """Share of its prior that a class keeps in any one step."""
 
-SMALLEST = 1e-290
-"""A smaller share counts as this where something is divided by it."""
 
 MARGIN = 0.01
 """Where EM only just reaches the tolerance, one Newton step follows to get well within it."""
@@ -134,7 +129,7 @@ def _try_em(problem: Mixture, p: Vector, tol: float, max_iter: int) -> tuple[Poi
     budget = 15 + problem.n_classes / 40  # what Newton's steps cost instead, in measured passes
     point, n_iter, previous = problem.at(p, exact=False), 1, np.inf
     while n_iter < max_iter and not (point.exact and point.gap <= tol):
-        if n_iter > EM_TRIAL and point.gap > tol:  # steps to go, if all shrink the gap alike
+        if n_iter > 5 and point.gap > tol:  # how many to go, if all shrink the gap alike?
             shrinks = point.gap < previous
             if not shrinks or np.log(tol / point.gap) / np.log(point.gap / previous) > budget:
                 break
@@ -195,7 +190,7 @@ def _newton(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple
         enough, z = tol, np.maximum(1 - point.slope / T, TINY)
         H = problem.hessian(point.p)
         H /= T
-        solve = factorise(H, z / np.maximum(point.p, SMALLEST))
+        solve = factorise(H, z / np.maximum(point.p, 1e-290))
         step = solve(point.gradient / T - 1)
         for _ in range(MOST_TRIES):  # shortened until it helps
             new = problem.at(np.maximum(point.p + step, LEAST_LEFT * point.p))

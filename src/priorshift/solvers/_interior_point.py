@@ -31,13 +31,11 @@ from priorshift.solvers._mixture import Mixture, Mixtures, Point, Solver, factor
 COARSE_GAP = 0.1
 """Gap in nats up to which passes in float32 make progress; below it they add up in float64."""
 
-TO_BOUNDARY = 0.99
 SHORTEN = 0.3
 CENTRE = 0.3
 MAX_TRIES = 5
 TINY = 1e-300
-PATIENCE = 8
-GIVE_UP = 30
+PATIENCE, GIVE_UP = 8, 30
 """Evaluations without halving the gap after which precision or sample size grow, or it ends."""
 
 RIDGE = 1e-15
@@ -250,7 +248,7 @@ def direction(
     return *newton(target + centred - np.where(corrected, dp * dz, 0.0)), centred
 
 
-def reach(v: Vector, dv: Vector, fraction: float = TO_BOUNDARY) -> Vector:
+def reach(v: Vector, dv: Vector, fraction: float = 0.99) -> Vector:
     """Return the largest step in (0, 1] that keeps `v + step * dv` above 0 by a fraction.
 
     One step for all of the last axis: shape (..., 1).

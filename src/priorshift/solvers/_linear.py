@@ -9,9 +9,6 @@ from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 from priorshift._typing import Mask, Vector
 from priorshift.border import SparseBlock
 
-MOVED = 1e-6
-"""Entry of a unit vector above which it is no rounding error."""
-
 MANY_CLASSES = 500
 """Size from which on a factorisation and a few products are faster than all singular values."""
 
@@ -133,7 +130,7 @@ def undetermined(M: Any) -> Mask:
         return np.zeros(M.shape[1], dtype=bool)
     _, values, rows = np.linalg.svd(M)
     rank = np.count_nonzero(values > _cutoff(M) * values[0])
-    moved: Mask = np.abs(rows[rank:]).max(axis=0, initial=0.0) > MOVED
+    moved: Mask = np.abs(rows[rank:]).max(axis=0, initial=0.0) > 1e-6  # more than rounding
     return moved
 
 

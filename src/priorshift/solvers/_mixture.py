@@ -55,9 +55,6 @@ GEMM_SPEED_UP = 16
 NO_LIKELIHOOD = 1e-200
 """A row up to this is 0: priors times less would underflow."""
 
-OUTER_CLASSES = 64
-"""Up to this many classes, all products of a shared matrix's columns are kept: the Hessians of all
-groups are one matrix product then."""
 
 RIDGES = (0.0, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6)
 """Tried in turn, relative to the diagonal, where rounding makes Newton's matrix indefinite."""
@@ -183,7 +180,8 @@ class Mixture:
         kept where a plain sample would lose them. It is systematic, so the same every time. These
         bounds add up to the sum of `slope`, the likelihood's gradient at p.
         """
-        A, weights, at = self.A, self.weights, None
+        A: Any = self.A
+        weights, at = self.weights, None
         if n_rows is not None and n_rows < A.shape[0]:
             A, weights, at = self._sample(p, n_rows, slope)
         hidden = None if weights is not None else self.hidden  # a sample has no hidden rows
@@ -212,7 +210,8 @@ class Mixture:
 
     def hessian_rows(self, p: Vector, n_rows: int, slope: Vector) -> Block:
         r"""Return rows B whose :math:`B^T B` is the Hessian, or the estimate from a sample."""
-        A, weights, at = self.A, self.weights, None
+        A: Any = self.A
+        weights, at = self.weights, None
         if n_rows < A.shape[0]:
             A, weights, at = self._sample(p, n_rows, slope)
         rows: Block = A[:] if at is None else A[at]
@@ -252,7 +251,9 @@ class Mixtures:
         """Build the problems."""
         K = A.shape[-1]
         outer = None
-        if A.ndim == 2 and K <= OUTER_CLASSES:
+        # all products of a shared matrix's columns, if they are few: the Hessians of all groups are
+        # one matrix product then
+        if A.ndim == 2 and K <= 64:
             outer = (A[:, :, None] * A[:, None, :]).reshape(A.shape[0], K * K)
         return cls(A, weights, np.broadcast_to(excess, (weights.shape[0], K)), outer)
 
