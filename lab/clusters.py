@@ -1,6 +1,6 @@
 """What a pass costs on a cluster, measured on workers here, and a model of it for larger ones.
 
-    python -m lab clusters [--quick] [--no-spark]
+    python -m lab clusters [--quick]
 
 The model of one pass, fitted to the relative errors of all measurements, robustly:
 
@@ -82,10 +82,10 @@ class Model:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, fit, and print tables; `--quick` takes smaller sizes and fewer repeats."""
-    options = parse(__doc__, arguments, quick=False, no_spark=False)
+    options = parse(__doc__, arguments, quick=False)
     sizes = [50_000, 100_000] if options.quick else [250_000, 2_000_000]
     repeats = 2 if options.quick else REPEATS
-    with_spark = not options.no_spark and shutil.which("java") is not None
+    with_spark = shutil.which("java") is not None
     whole_estimates(100_000 if options.quick else 3_000_000, with_spark=with_spark)
     passes = count_passes([5000] if options.quick else [40_000, 400_000])
     measured = measure_dask(sizes, repeats)
@@ -207,10 +207,10 @@ class Counting(DaskTable):
         super().__init__(array)
         self.passes, self.sent, self.fetched = 0, 0, 0
 
-    def map_parts(self, fold: Any, n_parts: int, n_rows: int, done: Any) -> list[Any]:
+    def map_parts(self, fold: Any, n_parts: int, n_rows: int) -> list[Any]:
         import cloudpickle
 
-        found = super().map_parts(fold, n_parts, n_rows, done)
+        found = super().map_parts(fold, n_parts, n_rows)
         self.passes += 1
         self.sent = max(self.sent, len(cloudpickle.dumps(fold)))
         self.fetched = max(self.fetched, *(len(cloudpickle.dumps(one)) for one in found))

@@ -1,6 +1,6 @@
 """The same rows through every way an adapter can travel: difference to NumPy, and time.
 
-    python -m lab exports [--rows 200000] [--no-spark]
+    python -m lab exports [--rows 200000]
 
 The adapter is Auto's on the bundled long-tailed Fashion-MNIST outputs: an average of calibration
 maps of 10 classes, and a ratio per class. 5,000 rows, among them zeros and ones, go through each
@@ -133,14 +133,14 @@ def _in_spark(adapter: ps.Adapter, columns: list[str]) -> Callable[[np.ndarray],
 
 def main(arguments: list[str] | None = None) -> None:
     """Send the same rows through every way, and print a table."""
-    options = parse(__doc__, arguments, rows=200_000, no_spark=False)
+    options = parse(__doc__, arguments, rows=200_000)
     adapter, rows = made()
     maps = adapter.calibration.maps if adapter.calibration else ()
     print(f"{len(maps)} maps: {', '.join(one.name for one in maps)}")
     print(f"zeros: {(rows == 0).mean():.1%} of the numbers")
     many = np.tile(rows, (-(-options.rows // len(rows)), 1))[: options.rows]
     wanted = adapter(rows)
-    with_spark = not options.no_spark and shutil.which("java") is not None
+    with_spark = shutil.which("java") is not None
     found, runs, best = {}, {}, {}
     for name, prepare, read in ways(adapter, with_spark):
         found[name] = np.abs(read(prepare(rows)()) - wanted).max()

@@ -1,6 +1,6 @@
 """Coverage and width of intervals from a few target labels, where a judge's errors drifted.
 
-    python -m lab labels [--trials 2000]
+    python -m lab labels
 
 A judge decides between two classes. It was validated on 1,000 rows with sensitivity 90 % and
 specificity 95 %; on the target it has drifted. The target has 2,000 rows, 200 of them labelled, and
@@ -24,13 +24,13 @@ SHARES = (0.30, 0.05, 0.02)
 
 def main(arguments: list[str] | None = None) -> None:
     """Print one table."""
-    options = parse(__doc__, arguments, trials=2000)
+    parse(__doc__, arguments)
     columns = (f"share {share:.0%}" for share in SHARES)
     head("Coverage of 95 % intervals, and mean width in points", "method", "errors", *columns)
     for errors, rates in (("as validated", VALIDATED), ("drifted", DRIFTED)):
         tallies: dict[str, list[str]] = {}
         for share in SHARES:
-            found = list(trials(share, rates, options.trials))
+            found = list(trials(share, rates, 2000))
             for name in found[0]:
                 bounds = np.array([trial[name] for trial in found])
                 covered = np.mean((bounds[:, 0] <= share) & (share <= bounds[:, 1]))

@@ -1,6 +1,6 @@
 """How often intervals of a prevalence cover the truth where error rates are known from few samples.
 
-    python -m lab prevalence [--trials 2000] [--cells prevalence|judge]
+    python -m lab prevalence
 
 A test has a sensitivity and a specificity, each measured on some known positives and negatives; n
 people are tested. "CM-L" is `Confusion.from_rates` and `estimate_counts` of this library; "L-R" is
@@ -8,6 +8,7 @@ the interval of Lang and Reiczigel (Preventive Veterinary Medicine 113, 2014), e
 The second table is of decisions: a judge with three verdicts, labels for few of them.
 """
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import priorshift as ps
 from lab.show import parse
 
 LEVEL = 0.95
+TRIALS = 2000
 PREVALENCES = (0.0, 0.01, 0.05, 0.2, 0.5)
 TESTED = (50, 1000)
 JUDGE = np.array([[0.85, 0.10, 0.03], [0.12, 0.75, 0.12], [0.03, 0.15, 0.85]])
@@ -74,22 +76,13 @@ def general(positives: int, n: int, test: Test) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def prevalence_cells(trials: int) -> None:
-    """Print one line per test, number of people and prevalence."""
-    print("Se, Sp (measured on)        n    prevalence   CM-L %  width    L-R %  width")
-    for test in TESTS:
-        for n in TESTED:
-            for p in PREVALENCES:
-                print(prevalence_line(test, n, p, trials), flush=True)
-
-
-def prevalence_line(test: Test, n: int, p: float, trials: int) -> str:
+def prevalence_line(test: Test, n: int, p: float) -> str:
     """Measure how often the truth is inside, and how wide intervals are."""
     rng = np.random.default_rng(0)
     methods = (general, lang_reiczigel) if test.n_positive else (general,)
     inside, width = np.zeros(len(methods)), np.zeros(len(methods))
     known: dict[tuple[int, Test], list[tuple[float, float]]] = {}
-    for _ in range(trials):
+    for _ in range(TRIALS):
         found = measured(test, rng)
         if found.sensitivity + found.specificity <= 1:
             continue
@@ -103,33 +96,33 @@ def prevalence_line(test: Test, n: int, p: float, trials: int) -> str:
         width += np.ptp(bounds, axis=1)
     sizes = f"({test.n_positive}, {test.n_negative})" if test.n_positive else "(exact)"
     cells = [
-        f"{100 * i / trials:6.1f} {w / trials:6.3f}" for i, w in zip(inside, width, strict=True)
+        f"{100 * i / TRIALS:6.1f} {w / TRIALS:6.3f}" for i, w in zip(inside, width, strict=True)
     ]
     return f"{test[0]}, {test[1]} {sizes:14} {n:6d}  {p:8.2f}   " + "   ".join(cells)
 
 
-def judge_cells(trials: int) -> None:
+def judge_cells() -> None:
     """Print how often the shares of three verdicts are covered."""
     print("labels  verdicts   shares                   covered %            width")
     for n_val, n in ((100, 1000), (300, 10_000)):
         for truth in ((0.3, 0.4, 0.3), (0.1, 0.3, 0.6), (0.0, 0.1, 0.9)):
             rng, inside, width = np.random.default_rng(0), np.zeros(3), 0.0
-            for _ in range(trials):
+            for _ in range(TRIALS):
                 sizes = rng.multinomial(n_val, (0.3, 0.4, 0.3))
                 V = rng.multinomial(sizes, JUDGE.T).T
                 fitted = ps.CML().fit(confusion=ps.Confusion.from_counts(V))
                 counts = rng.multinomial(n, JUDGE @ truth)
                 low, high = fitted.estimate_counts(counts, LEVEL).interval.T
                 inside += (low <= np.array(truth)) & (np.array(truth) <= high)
-                width += float((high - low).mean()) / trials
-            shares = " ".join(f"{100 * share / trials:5.1f}" for share in inside)
+                width += float((high - low).mean()) / TRIALS
+            shares = " ".join(f"{100 * share / TRIALS:5.1f}" for share in inside)
             print(f"{n_val:6d} {n:9d}   {truth!s:22} {shares}   {width:8.3f}", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Print both tables."""
-    options = parse(__doc__, arguments, trials=2000, cells=("prevalence", "judge"))
-    if "prevalence" in options.cells:
-        prevalence_cells(options.trials)
-    if "judge" in options.cells:
-        judge_cells(options.trials)
+    parse(__doc__, arguments)
+    print("Se, Sp (measured on)        n    prevalence   CM-L %  width    L-R %  width")
+    for test, n, p in product(TESTS, TESTED, PREVALENCES):
+        print(prevalence_line(test, n, p), flush=True)
+    judge_cells()

@@ -1,6 +1,6 @@
 """How often is each verdict of `assess` right? Simulated classifiers whose truth is known.
 
-    python -m lab verdicts [--tasks 200] [--seed 0] [--method auto]
+    python -m lab verdicts [--tasks 200]
 
 Tasks differ in the number of classes, rows of validation and target, how well the classifier tells
 classes apart, how overconfident it is, how it was trained (as nature has it, or balanced), and in
@@ -23,22 +23,19 @@ from lab.show import markdown, parse
 from lab.worlds import softmax
 
 
-class Task(NamedTuple):
-    """A simulated validation set and target."""
+class Outcome(NamedTuple):
+    """A verdict on a kind of task, and the points that adapting would gain."""
 
-    y_proba_val: np.ndarray
-    y_val: np.ndarray
-    y_proba_target: np.ndarray
-    y_target: np.ndarray
-    labels: np.ndarray
-    """Label shares of validation, as in training."""
-    trained: np.ndarray
-    """Class shares that the outputs stand for."""
     kind: str
+    verdict: str
+    gain: float
 
 
-def simulate(seed: int) -> Task:
-    """Draw a task: Gaussian classes, posteriors of a model that is overconfident."""
+def outcome(seed: int) -> Outcome:
+    """Draw Gaussian classes and an overconfident model of them, assess it, and see what adapts.
+
+    Where the verdict is not to adapt, Auto without caution does.
+    """
     rng = np.random.default_rng([seed, 20261117])
     K = int(rng.choice([2, 3, 5, 10]))
     means = rng.normal(size=(K, max(2, K // 2))) * rng.uniform(1.0, 2.2)
@@ -51,61 +48,24 @@ def simulate(seed: int) -> Task:
     trained = np.full(K, 1 / K) if rng.random() < 0.25 else labels
     slope = float(rng.choice([1.0, 1.5, 2.5]))
     moved = seed % 5 == 4
-    y_proba_val, y_val = _draw(rng, n_val, labels, means, trained, slope)
-    y_proba, y = _draw(rng, n_target, target, means, trained, slope, moved=0.7 if moved else 0.0)
-    return Task(y_proba_val, y_val, y_proba, y, labels, trained, "moved" if moved else shift)
 
+    def draw(n: int, shares: np.ndarray, moved: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        y = rng.choice(K, n, p=shares)
+        y[:K] = np.arange(K)[: y.size]  # every class at least once
+        x = means[y] + rng.normal(size=(n, means.shape[1])) * (1 + moved) + moved
+        return softmax(slope * (x @ means.T - 0.5 * (means**2).sum(axis=1)) + np.log(trained)), y
 
-def _draw(rng, n, shares, means, trained, slope, moved=0.0):  # type: ignore[no-untyped-def]
-    y = rng.choice(shares.size, n, p=shares)
-    y[: shares.size] = np.arange(shares.size)[: y.size]  # every class at least once
-    x = means[y] + rng.normal(size=(n, means.shape[1])) * (1 + moved) + moved
-    z = slope * (x @ means.T - 0.5 * (means**2).sum(axis=1)) + np.log(trained)
-    return softmax(z), y
-
-
-class Outcome(NamedTuple):
-    """A verdict and what would have come of it, in points."""
-
-    kind: str
-    verdict: str
-    gain: float
-    oracle: float
-    sentence: str
-
-
-def judge(task: Task, method: str, *, assume: bool = False) -> Outcome:
-    """Assess a task, and compare with the truth."""
-    K = task.labels.size
+    validation, (y_proba, y) = draw(n_val, labels), draw(n_target, target, 0.7 * moved)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = ps.assess(
-            task.y_proba_val,
-            task.y_val,
-            task.y_proba_target,
-            classes=np.arange(K),
-            method=method,
-            assume_prior_shift=assume,
-        )
-    truth = np.bincount(task.y_target, minlength=K) / task.y_target.size
-    rows = task.y_proba_target
-    before = (rows.argmax(axis=1) == task.y_target).mean()
-    after = (_adapted(task, found).argmax(axis=1) == task.y_target).mean()
-    ideal = ((rows * truth / task.trained).argmax(axis=1) == task.y_target).mean()
-    return Outcome(
-        task.kind, found.verdict, 100 * (after - before), 100 * (ideal - before), found.sentence
-    )
-
-
-def _adapted(task: Task, found: ps.Assessment) -> np.ndarray:
-    """Adapt the target, also where the verdict is not to: Auto without caution."""
+        found = ps.assess(*validation, y_proba, classes=np.arange(K))
     if found.verdict == "adapt":
-        return found.adapt(task.y_proba_target)
-    bold = ps.Auto(caution=1e-9).fit(
-        task.y_proba_val, task.y_val, classes=np.arange(task.labels.size)
-    )
-    shift = bold.estimate(task.y_proba_target)
-    return replace(shift, strength=1.0).adapt(task.y_proba_target)
+        adapted = found.adapt(y_proba)
+    else:
+        bold = ps.Auto(caution=1e-9).fit(*validation, classes=np.arange(K)).estimate(y_proba)
+        adapted = replace(bold, strength=1.0).adapt(y_proba)
+    after, before = ((rows.argmax(axis=1) == y).mean() for rows in (adapted, y_proba))
+    return Outcome("moved" if moved else shift, found.verdict, 100 * (after - before))
 
 
 def right(one: Outcome) -> bool:
@@ -129,14 +89,7 @@ def table(outcomes: list[Outcome]) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Judge tasks and print the table."""
-    options = parse(
-        __doc__, arguments, tasks=200, seed=0, method="auto", assume=False, verbose=False
-    )
-    first = options.seed * 1_000_000
-    outcomes = []
-    for seed in range(first, first + options.tasks):
-        outcomes.append(judge(simulate(seed), options.method, assume=options.assume))
-        if options.verbose:
-            print(f"{seed} {outcomes[-1]}")
+    options = parse(__doc__, arguments, tasks=200)
+    outcomes = [outcome(seed) for seed in range(options.tasks)]
     print(f"{options.tasks} simulated tasks; gains in points of accuracy")
     print(table(outcomes))

@@ -3,9 +3,6 @@
     python -m lab wide [--rows 1000000] [--classes 10000] [--scores 50] [--methods em scm-l ...]
 
 Every line is a process of its own, which loads the same files: its peak is what a user would see.
-With `--votes FILE` (the CSR of ImageNet's votes, keys top5_data, top5_indices, top5_indptr and y)
-half of a real sparse posterior of 1000 classes is validation, and the other half, re-drawn with a
-long tail, the target.
 """
 
 import argparse
@@ -41,7 +38,6 @@ def main(arguments: list[str] | None = None) -> None:
         classes=10_000,
         scores=50,
         methods=METHODS,
-        votes=Path,
         line={"nargs": 2},
     )
     if options.line:
@@ -127,8 +123,6 @@ def matrix(data: dict[str, Any], part: str, K: int) -> Any:
 def make(folder: Path, options: argparse.Namespace) -> str:
     """Write validation and target as files that every line loads; say what they are."""
     rng = np.random.default_rng(0)
-    if options.votes is not None:
-        return split_votes(folder, options.votes, rng)
     K, k = options.classes, options.scores
     source, truth = (rng.permutation(1 / np.arange(1, K + 1) ** tail) for tail in (0.5, 1.0))
     source, truth = source / source.sum(), truth / truth.sum()
@@ -171,27 +165,3 @@ def posteriors(y: Any, source: Any, k: int, rng: np.random.Generator) -> tuple[A
         ids[rows] = np.take_along_axis(near, order, axis=1)
         scores[rows] = np.take_along_axis(z / z.sum(axis=1, keepdims=True), order, axis=1)
     return ids, scores
-
-
-def split_votes(folder: Path, path: Path, rng: np.random.Generator) -> str:
-    """Make a validation set and a long-tailed target of real votes."""
-    votes = np.load(path)
-    shape = (votes["y"].size, int(votes["y"].max()) + 1)
-    rows = csr_array(
-        (votes["top5_data"].astype(float), votes["top5_indices"], votes["top5_indptr"]), shape=shape
-    )
-    rows = csr_array(rows.multiply(1 / rows.sum(axis=1)[:, None]))
-    y, K = votes["y"].astype(int), shape[1]
-    order = rng.permutation(y.size)
-    held, pool = order[: y.size // 2], order[y.size // 2 :]
-    share = rng.permutation(1 / np.arange(1, K + 1))[y[pool]]
-    drawn = rng.choice(pool, 50_000, p=share / share.sum())
-    np.save(folder / "source.npy", np.asarray(rows[held].mean(axis=0)).ravel())
-    np.save(folder / "truth.npy", np.bincount(y[drawn], minlength=K) / drawn.size)
-    np.save(folder / "validation_y.npy", y[held])
-    for part, at in (("validation", held), ("target", drawn)):
-        chosen = csr_array(rows[at])
-        np.save(folder / f"{part}_ids.npy", chosen.indices)
-        np.save(folder / f"{part}_scores.npy", chosen.data)
-        np.save(folder / f"{part}_starts.npy", chosen.indptr)
-    return f"votes: {drawn.size} target rows, {K} classes, {rows.nnz / y.size:.1f} scores per row"

@@ -423,12 +423,14 @@ def test_a_judge_that_drifted_is_said_first(rng):
     given = {"y_pred_val": y_pred_val, "y_val": names[truth]}
     same = ps.assess(**given, y_pred_target=draw(3000, 0.4, errors)[0])
     assert same.verdict == "leave"
-    assert "nothing says that they err otherwise" in same.reasons[1]
+    assert "nothing suggests that they make other mistakes" in same.reasons[1]
     assert not any("diagnostics" in reason for reason in same.reasons)
     y_pred_target, truth = draw(3000, 0.4, drifted)
     found = ps.assess(**given, y_pred_target=y_pred_target)
     assert (found.verdict, found.action) == ("unclear", "none")
-    assert found.sentence.startswith("Unclear: the decisions err otherwise than on validation")
+    assert found.sentence.startswith(
+        "Unclear: the decisions make other mistakes than on validation"
+    )
     assert found.reasons[0].startswith("The decisions fit no mixture")
     labels = np.where(np.arange(3000) < 300, names[truth], None)
     labelled = ps.assess(**given, y_pred_target=y_pred_target, y_target=labels)
@@ -514,7 +516,7 @@ def test_the_order_of_a_targets_columns_is_found(assumed):
     wrong = ps.assess(y_proba_val, y_val, y_proba[:, [2, 0, 1]], **given)
     if assumed:
         assert wrong.verdict == "unclear"
-        assert "in another order than validation's" in wrong.sentence
+        assert "in a different order from validation's" in wrong.sentence
     assert "if they were c, a and b, " in wrong.say("target_swapped")
 
 

@@ -239,9 +239,10 @@ def test_labels_that_show_a_drift_are_heeded(validation, rng):
     found = ps.assess(**data, y_target=labels)
     assert found.measured.p_value < 0.05
     assert found.sentence.startswith(
-        "Leave: your decisions stay as they are, but err otherwise than on validation. Report"
+        "Leave: your decisions stay as they are, but they make other mistakes than on "
+        "validation. Report"
     )
-    assert "nothing says that they err otherwise" not in " ".join(found.reasons)
+    assert "nothing suggests that they make other mistakes" not in " ".join(found.reasons)
     assert found.shares_to_report.method == "ppi"
     assert not found.shares_to_report.simultaneous
 

@@ -106,3 +106,17 @@ def test_the_table_of_methods_takes_what_quality_prints():
     ]
     with pytest.raises(ValueError, match="no table of all tasks"):
         refresh(page, rows)
+
+
+def test_pages_take_the_tables_that_commands_print():
+    replace = runpy.run_path(str(ROOT / "docs" / "measured.py"))["replace"]
+    head = "| method | gain |\n|---|---|\n"
+    old = [f"{head}| em | {n} |\n| map | 0 |\n" for n in range(3)]
+    page = f"# A\n\n**Two**\n\n{old[0]}\nas said.\n\n**Two**\n\n{old[1]}\n# B\n\n{old[2]}"
+    new = [table.replace("em", "em-bcts") for table in old]
+    printed = f"**One**\n\n{new[2]}\n**Two**\n\n{new[0]}\n**Two**\n\n{new[1]}\n| x |\n|---|\n"
+    written, said = replace(page, printed)
+    assert written == page.replace("em", "em-bcts"), "by title, else what is left, in order"
+    assert said == ["1 of 2 rows differ: | method | gain |"] * 3
+    other = page.replace("gain", "loss")
+    assert replace(other, printed) == (other, []), "another header is another table"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lab.paper.claims import claims_as_markdown, few_as_markdown
+from lab.paper.claims import by_setting, claims, few_as_markdown
 from lab.paper.distributions import SUPPLEMENT, require_known
 from lab.paper.images import published_counts
 from lab.paper.outputs import StoredOutputs
@@ -89,7 +89,8 @@ def tables(request: Request, names: Sequence[str]) -> str:
         request.write(f"{name}.csv", as_csv(table.records))
     parts = [f"# {table.title}\n\n{table.to_markdown()}" for table in found.values()]
     if len(names) > 1 or request.prefix:  # one table alone settles no claim
-        parts += claims_as_markdown([r for table in found.values() for r in table.records])
+        records = dict.fromkeys(r for table in found.values() for r in table.records)
+        parts += claims(by_setting(records))
     return "\n\n".join(parts)
 
 

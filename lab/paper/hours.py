@@ -1,11 +1,11 @@
 """How long the paper's classifiers train: measured on this machine, estimated for a GPU.
 
-    python -m lab hours [--cores 2] [--gpu 10] [--gpu-cores 8] [--batches 3]
+    python -m lab hours
 
 A few batches of random pixels are trained, and a JPEG of 500 x 375 pixels is decoded, on one core;
-hours are images x epochs x networks of that, over `--cores` that work on a network each. A GPU is
-said to do `--gpu` times 10^12 operations in a second, six for each multiplication of a prediction
-(two forwards, four backwards), after `--gpu-cores` have decoded the images: an estimate.
+hours are images x epochs x networks of that, over two cores that work on a network each. A GPU is
+said to do 10^13 operations in a second, six for each multiplication of a prediction (two forwards,
+four backwards), after eight cores have decoded the images: an estimate.
 """
 
 import tempfile
@@ -58,7 +58,7 @@ list, and PlantCLEF's 256,287 images of the Encyclopedia of Life with 25,170 of 
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the hours of every classifier."""
-    options = parse(__doc__, arguments, cores=2, gpu=10.0, gpu_cores=8, batches=3)
+    parse(__doc__, arguments)
     require_torch().set_num_threads(1)
     decoding = seconds_to_decode()
     kinds: dict[str, tuple[float, float]] = {}
@@ -66,17 +66,17 @@ def main(arguments: list[str] | None = None) -> None:
     for one in CLASSIFIERS:
         recipe = RECIPES[one.dataset]
         if recipe.network not in kinds:
-            kinds[recipe.network] = seconds_to_train(one.dataset, options.batches)
+            kinds[recipe.network] = seconds_to_train(one.dataset)
         training, operations = kinds[recipe.network]
         reading = decoding if one.dataset not in ("cifar-10", "cifar-100") else 0.0
         n_epochs = one.n_epochs or recipe.n_epochs
         shown = one.n_images * n_epochs * one.n_networks
-        here = shown * (training + reading) / options.cores
-        there = shown * (operations / (1e12 * options.gpu) + reading / options.gpu_cores)
+        here = shown * (training + reading) / 2
+        there = shown * (operations / 1e13 + reading / 8)
         count = [f"{one.n_images:,}", n_epochs, one.n_networks]
         rows.append([one.name, recipe.network, *count, hours(here), hours(there)])
     header = ["source", "network", "images", "epochs", "networks"]
-    print(markdown([*header, f"hours, {options.cores} cores", "hours, GPU"], rows))
+    print(markdown([*header, "hours, 2 cores", "hours, GPU"], rows))
     print(f"\nOne core, milliseconds per image: decoding {1000 * decoding:.2f}", end="")
     for network, (seconds, operations) in kinds.items():
         print(f", {network} {1000 * seconds:.2f} ({operations / 1e9:.2f} 10^9 operations)", end="")
@@ -94,12 +94,12 @@ def seconds_to_decode(n: int = 64) -> float:
         return processor_time(lambda: images.pixels(np.arange(n))) / n
 
 
-def seconds_to_train(dataset: str, n_batches: int) -> tuple[float, float]:
+def seconds_to_train(dataset: str) -> tuple[float, float]:
     """Return what training takes per image: seconds of a processor, and operations."""
     from lab.paper.networks import Scale, make_network, train_network
 
     recipe = RECIPES[dataset]
-    n = 256 * n_batches if recipe.size < 100 else 32 * n_batches
+    n = 3 * (256 if recipe.size < 100 else 32)
     side = recipe.size + (32 if recipe.size > 100 else 0)
     rng = np.random.default_rng(0)
     images = ArrayImages(rng.integers(0, 256, (n, side, side, 3), np.uint8), np.arange(n) % 100)

@@ -20,7 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from lab.paper import experiments
-from lab.paper.claims import verdicts_as_markdown
 from lab.paper.commands import told
 from lab.paper.distributions import SUPPLEMENT
 from lab.paper.families import FAMILIES, Family
@@ -37,7 +36,7 @@ FEW_CLASSES = 200
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Reproduce every family, and count for how many networks claims hold."""
+    """Reproduce every family."""
     only = {"nargs": "*", "metavar": "NAME"}
     options = parse(
         __doc__,
@@ -78,9 +77,6 @@ def main(arguments: list[str] | None = None) -> None:
         target = "LT" if "-UNI" in name else "UNI"
         family = Family(f"{name} -> {target}", "Trained here.", None, (target,), supplement=True)
         reproduce(name, family, outputs, options.seeds, options)
-    verdicts = verdicts_as_markdown(options.output)
-    write_text(options.output / "verdicts.md", verdicts + "\n")
-    print(verdicts)
 
 
 def grouped(paths: Iterable[Path]) -> dict[str, list[Path]]:

@@ -28,8 +28,8 @@ from priorshift import get_estimator
 
 LABELS = {
     "na": "NA",
-    "labels": "known, by labels",
-    "predictions": "known, by predictions",
+    "labels": "known priors, by labels",
+    "predictions": "known priors, by predictions",
     "retrained": "re-trained",
     "oracle": "Oracle",
 }

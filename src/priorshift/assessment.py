@@ -367,7 +367,7 @@ def assess(
     source_priors: Any = None,
     source_label_priors: Any = None,
     classes: ArrayLike | None = None,
-    method: str | PriorEstimator = "auto",
+    method: str | PriorEstimator | PriorEstimate = "auto",
     y_target: ArrayLike | None = None,
     groups_val: ArrayLike | None = None,
     assume_prior_shift: bool = False,
@@ -400,9 +400,10 @@ def assess(
         Label frequencies of the training set.
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns.
-    method : str or PriorEstimator, default="auto"
+    method : str, PriorEstimator or PriorEstimate, default="auto"
         How to estimate the priors: a name, or an estimator. One that is fitted, which must be to
-        the same validation set, is used as it is. For decisions, "auto" is CM-L.
+        the same validation set, is used as it is, and so is an estimate that you have. For
+        decisions, "auto" is CM-L.
     y_target : array-like of shape (n_target,), optional
         Labels of the target, if you have some: None or NaN where a label is unknown, or -1 where
         that is no class. Label what `Assessment.rows_to_label` asks for, or rows at random.
@@ -442,178 +443,71 @@ def assess(
     >>> adapted = found.adapt(data.y_proba_target)
     """
     check_level(confidence_level, "confidence_level")
-    given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
     if y_pred_val is not None or y_pred_target is not None:
         decided = (y_pred_val, y_val, y_pred_target, classes)
         classes, y_proba_val, y_proba_target = evidence.as_rows(
             *decided, y_proba_val, y_proba_target
         )
+    if isinstance(method, PriorEstimate):
+        classes = method.classes
+        # source priors that come from validation are no second opinion on it
+        source_priors = method.source_priors if method.source_priors_from == GIVEN else None
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
-    if data.decided_shares is not None and method == "auto":
-        method = "cm-l"
+    given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
     if data.decided_shares is not None and goal == "log_loss":
         raise ValueError('goal="log_loss" needs probabilities; decisions have none.')
     seed = 0 if random_state is None else random_state
+    rows, labels = data.y_proba_val, data.classes[data.y_val]
+    fitted, missing, past, mean, groups = None, [], None, None, None
     with _collected() as told:
-        estimator, aim = _estimator(method, random_state, costs, goal), (costs, goal)
-        if "goal" in estimator.get_params():
-            aim = (estimator.get_params()["costs"], estimator.get_params()["goal"])
-        aimed = Goal.of(*aim, data.classes)
-        rows, labels = data.y_proba_val, data.classes[data.y_val]
-        fitted = estimator
-        if not is_fitted(estimator):
-            fitted = estimator.fit(rows, labels, classes=data.classes, **given)
-        estimate, no_interval = _estimate(fitted, data, confidence_level, seed)
-        mean, past, groups = None, None, None
+        if isinstance(method, PriorEstimate):
+            estimate = method
+        else:
+            if isinstance(method, str) and method == "auto" and data.decided_shares is not None:
+                method = "cm-l"
+            named = isinstance(method, str)
+            if isinstance(method, PriorEstimator) and hasattr(method, "classes_"):
+                fitted = method
+            else:
+                fitted = as_estimator(method)
+                known = fitted.get_params()
+                if named and random_state is not None and "random_state" in known:
+                    fitted.set_params(random_state=random_state)
+                if "goal" in known and (costs is not None or goal != "accuracy"):
+                    fitted.set_params(costs=costs, goal=goal)
+                fitted.fit(rows, labels, classes=data.classes, **given)
+            if "goal" in (known := fitted.get_params()):
+                costs, goal = known["costs"], known["goal"]
+            used = fitted.target_labels == "required" or (
+                fitted.target_labels == "used" and data.labelled.size
+            )
+            told_labels: Any = {"y_target": data.labels} if used else {}
+            try:
+                estimate = fitted.estimate(
+                    data.y_proba_target, confidence_level, seed, **told_labels
+                )
+            except ValueError as error:  # the method has no interval
+                estimate = fitted.estimate(data.y_proba_target, **told_labels)
+                missing.append(fact("no_interval", error=str(error)))
+        aim = Goal.of(costs, goal, data.classes)
         if data.decided_shares is None:
             if groups_val is not None:
                 name = argument("groups_val")
                 grouped = evidence.read_groups(groups_val, labels.size, None, name)
                 history = (rows, data.y_val, grouped, data.classes)
-                past = evidence.replay(*history, method, aimed, random_state, **given)
+                by = method.method if isinstance(method, PriorEstimate) else method
+                past = evidence.replay(*history, by, aim, random_state, **given)
                 groups = grouped[0]
-            mean = evidence.fit_mean(fitted, rows, labels, groups=groups, **given)
+            mean = evidence.fit_mean(fitted, data.classes, rows, labels, groups=groups, **given)
             if past is not None and past.n_groups < evidence.FEWEST_GROUPS:
                 groups = None  # too few to tell how groups differ: rows count
-        case = Case(data, estimate, confidence_level, aimed, mean, groups)
-        found = _weigh(case, given, seed, past, assume_prior_shift)
-    return replace(found, facts=(*found.facts, *no_interval), warnings=tuple(dict.fromkeys(told)))
-
-
-def weigh(
-    estimate: PriorEstimate,
-    y_proba_val: ArrayLike,
-    y_val: ArrayLike,
-    y_proba_target: ArrayLike,
-    *,
-    source_label_priors: Any = None,
-    y_target: ArrayLike | None = None,
-    confidence_level: float = 0.95,
-    random_state: int | np.random.Generator | None = None,
-) -> Assessment:
-    """Assess an estimate that you have: `assess` without estimating.
-
-    Parameters
-    ----------
-    estimate : PriorEstimate
-        The target's class priors, from any estimator.
-    y_proba_val, y_val, y_proba_target, source_label_priors, y_target, confidence_level, \
-random_state
-        As for `assess`.
-
-    Returns
-    -------
-    Assessment
-        Its `estimate` is the given one, with the `strength` that follows the verdict.
-
-    Examples
-    --------
-    >>> import priorshift as ps
-    >>> from priorshift.assessment import weigh
-    >>> data = ps.datasets.load_fashion_lt()
-    >>> fitted = ps.SCML().fit(data.y_proba_val, data.y_val, classes=data.classes)
-    >>> shift = fitted.estimate(data.y_proba_target)
-    >>> weigh(shift, data.y_proba_val, data.y_val, data.y_proba_target).verdict
-    'adapt'
-    """
-    check_level(confidence_level, "confidence_level")
-    data = _read(y_proba_val, y_val, y_proba_target, y_target, estimate.classes)
-    # source priors that come from validation are no second opinion on it
-    known = estimate.source_priors if estimate.source_priors_from == GIVEN else None
-    given = {"source_priors": known, "source_label_priors": source_label_priors}
-    seed = 0 if random_state is None else random_state
-    with _collected():
-        mean = None if data.decided_shares is not None else _fit_mean(data, given)
-    with _collected() as told:
-        found = _weigh(Case(data, estimate, confidence_level, ACCURACY, mean), given, seed)
-    return replace(found, warnings=tuple(told))
-
-
-def _fit_mean(data: Data, given: dict[str, Any]) -> CalibratedMean:
-    labels = data.classes[data.y_val]
-    return CalibratedMean().fit(data.y_proba_val, labels, classes=data.classes, **given)
-
-
-def _weigh(
-    case: Case,
-    given: dict[str, Any],
-    seed: Any,
-    past: evidence.Backtest | None = None,
-    assumed: bool = False,
-) -> Assessment:
-    """Test for a shift, rule on a case, and say why."""
-    data, estimate, goal, level = case.data, case.estimate, case.goal, case.level
-    test, untested = _test(data, given, seed)
-    shifted = None if test is None else test.rejected
-    ruling = case.judge(shifted, test, past, assumed)
-    gain = _unit(goal).of(*ruling.gain, level, (-1.0, 1.0) if goal.in_points else None)
-    before, after = case.before, None
-    if before is not None and case.after is not None and data.decided_shares is None:
-        # before plus the gain by all evidence, with an interval as by validation
-        moved = gain.value if goal.in_points else -gain.value
-        after = case.after.moved_to(before.value + moved, goal.bounds)
-    report = case.shares_to_report()
-    if estimate.source_priors is not None:  # one "before" for all readings
-        report = replace(
-            report,
-            source_priors=estimate.source_priors,
-            source_priors_from=estimate.source_priors_from,
-        )
-    if data.decided_shares is not None:
-        drifted = ruling.verdict == "unclear"
-        said = _headline_of_decisions(report, data.decided_shares, drifted, case.errs_otherwise)
-    else:
-        said = headline(
-            ruling.why,
-            goal=goal.name,
-            gain=(gain.value, gain.low, gain.high),
-            scores=None if before is None or after is None else (before.value, after.value),
-            shifted=bool(shifted),
-            unknown=case.unknown_classes,
-        )
-    facts = [] if case.obstacle is None else [case.obstacle]
-    facts += [*case.facts(report), *case.missing, *untested]
-    if (looked_at := data.y_proba_target.shape[0]) < data.n_target:
-        facts.append(fact("sampled", n=looked_at, n_target=data.n_target))
-    if ruling.verdict == "unclear" and case.obstacle is None:
-        facts += case.advice()
-    acting = following(estimate, ruling.action, case.mean)
-    if acting.decision is not None:  # what is done, whatever the method would do by itself
-        done = {"adapt": ruling.action == "adapt", "reason": ruling.why, "sentence": str(said)}
-        acting = replace(acting, decision={**acting.decision, **done, "strength": acting.strength})
-    if data.decided_shares is None:
-        facts += threshold_facts(acting, goal.costs)
-    return Assessment(
-        verdict=ruling.verdict,
-        action=ruling.action,
-        headline=said,
-        facts=tuple(facts),
-        gain=gain,
-        estimate=acting,
-        shift_test=test,
-        assumption_test=case.assumption,
-        diagnostics=case.diagnostics,
-        measured=case.measured,
-        ppi=case.ppi,
-        kind=case.kind,
-        unexplained=case.unexplained,
-        calibrated_mean=case.mean,
-        shares_to_report=report,
-        backtest=past,
-        n_val=data.y_val.size,
-        n_target=data.n_target,
-        rows_looked_at=looked_at,
-        goal=goal.name,
-        score_before=before,
-        score_after=after,
-        costs=goal.costs,
-        decided_shares=data.decided_shares,
-        _full=None if case.mean is None else adapting(estimate),
-    )
+        case = Case(data, estimate, confidence_level, aim, mean, groups)
+        found = case.tell(*_test(data, given, seed), past, assume_prior_shift)
+    return replace(found, facts=(*found.facts, *missing), warnings=tuple(told))
 
 
 class Verdicts:
-    """Give the verdict of `weigh`, and nothing else, on many groups or windows.
+    """Give the verdict of `assess`, and nothing else, on many groups or windows.
 
     What a verdict does not need is left out, such as the size of the shift. Beyond a fixed amount
     of work there are no more verdicts, so that thousands of groups do not take hours.
@@ -672,12 +566,14 @@ class Verdicts:
         if data.y_proba_val.decided is not None:
             return "leave"  # decisions cannot be adapted
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
+        known: Any = {"source_label_priors": self.source_label_priors}
         with _collected():
             if self._mean is None:
-                self._mean = _fit_mean(data, {"source_label_priors": self.source_label_priors})
+                self._mean = evidence.fit_mean(None, data.classes, *rows[:2], **known)
             case, shifted = Case(data, estimate, fitted=self._mean), None
             with suppress(ValueError):  # too few rows
-                shifted = evidence.is_shifted(*rows, self.source_label_priors, data.classes)
+                known |= {"classes": data.classes, "effect": False, "random_state": 0}
+                shifted = evidence.detect_shift(*rows, **known).rejected
             return case.judge(shifted).verdict
 
 
@@ -733,41 +629,6 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     return Data(names, validation, y, target, position[kept], truth[kept], n)
 
 
-def is_fitted(estimator: Any) -> bool:
-    """Tell whether `fit` was called."""
-    return hasattr(estimator, "classes_")
-
-
-def _estimator(
-    method: str | PriorEstimator, random_state: Any, costs: Any, goal: GoalName
-) -> PriorEstimator:
-    named = isinstance(method, str)
-    if not isinstance(method, str) and is_fitted(method):
-        return method
-    estimator = as_estimator(method)
-    known = estimator.get_params()
-    if named and random_state is not None and "random_state" in known:
-        estimator.set_params(random_state=random_state)
-    if "goal" in known and (costs is not None or goal != "accuracy"):
-        estimator.set_params(costs=costs, goal=goal)
-    return estimator
-
-
-def _estimate(
-    fitted: PriorEstimator, data: Data, level: float, seed: Any
-) -> tuple[PriorEstimate, tuple[Fact, ...]]:
-    """Estimate with an interval; without one, and saying so, where the method has none."""
-    used = fitted.target_labels == "required" or (
-        fitted.target_labels == "used" and data.labelled.size
-    )
-    labels: Any = {"y_target": data.labels} if used else {}
-    try:
-        return fitted.estimate(data.y_proba_target, level, seed, **labels), ()
-    except ValueError as error:
-        found = fitted.estimate(data.y_proba_target, **labels)
-        return found, (fact("no_interval", error=str(error)),)
-
-
 @contextmanager
 def _collected() -> Iterator[list[str]]:
     """Collect what is warned of, once each: the assessment tells it."""
@@ -784,11 +645,17 @@ def _collected() -> Iterator[list[str]]:
 class Case:
     """What validation and labels of the target say of an estimate, under either reading.
 
+    `judge` asks for the verdict, `tell` puts everything together.
+
     Attributes
     ----------
     estimate, mean : PriorEstimate
         Both readings of the target; decisions have no calibrated mean.
     explained, kind : Explained or None, Kind
+    unexplained : float
+        Bound on the share of the target that looks like no mixture of validation's classes.
+    moved : float
+        How far the estimate moved from the shares before, in total variation.
     promises : dict from action to Promise
         What actions gain by validation and predictions.
     changed : float
@@ -798,9 +665,13 @@ class Case:
         The goal's score by validation, before and after adapting.
     measured, ppi : Measured and PriorEstimate, or None
         The goal and the shares by labels of the target.
+    errs_otherwise : bool
+        Whether these labels show that decisions within classes are not as on validation.
     gains, shares : dict from action to Gain, and two arrays, or None
         What actions gain by labels of the target; class shares by them, and their variance.
-    missing : tuple of Fact
+    unknown_classes : list
+        Classes that nothing is known of, so that predictions cannot be adapted to them.
+    missing : list of Fact
     """
 
     def __init__(
@@ -812,100 +683,102 @@ class Case:
         fitted: CalibratedMean | None = None,
         groups: Indices | None = None,
     ) -> None:
-        goal = goal.at(estimate.priors)
+        goal, own = goal.at(estimate.priors), estimate.decision
         self.data, self.estimate, self.level, self.goal = data, estimate, level, goal
+        self.unit = evidence.Expected if goal.in_points else evidence.ExpectedNumber
+        self.unknown_classes: list[Any] = [] if own is None else list(own["unknown_classes"])
         self.diagnostics: evidence.Diagnostics | None = None
-        self.missing: tuple[Fact, ...] = ()
+        self.missing: list[Fact] = []
         rows = data.y_proba_val, data.classes[data.y_val], data.y_proba_target
         try:
             self.diagnostics = evidence.diagnose(*rows, estimate, confidence_level=level)
         except ValueError as error:
             if data.decided_shares is None:  # of decisions, it is about adapting them
-                self.missing = (fact("no_diagnostics", error=str(error)),)
-        self.before, self.after = self._scores()
+                self.missing.append(fact("no_diagnostics", error=str(error)))
+        self.before: evidence.Expected | None = None
+        self.after: evidence.Expected | None = None
+        if goal.name != "accuracy":
+            self._score()
+        elif self.diagnostics is not None:
+            self.before = self.diagnostics.accuracy_before
+            self.after = self.diagnostics.accuracy_after
+        # both readings of the target, and what actions gain under each
         self.mean: PriorEstimate | None = None
         self.explained: evidence.Explained | None = None
-        self.kind, self.changed, zero = Kind(), 0.0, Gain(0.0, 0.0)
+        self.kind, self.moved, self.changed, self.unexplained = Kind(), 0.0, 0.0, 0.0
+        zero = Gain(0.0, 0.0)
         self.promises: dict[Action, Promise] = {"adapt": Promise(zero, zero, zero, zero, 0.0)}
-        self.gains: dict[Action, Gain] | None = None
-        self.shares: tuple[Vector, Vector] | None = None
         target = evidence.Acted(*[data.y_proba_target.values] * 3)
         if fitted is not None:
-            target = self._read_both_ways(fitted, groups)
+            mean = self.mean = fitted.estimate(data.y_proba_target, level)
+            if own is not None:
+                estimate = self.estimate = replace(estimate, calibration=mean.calibrator)
+            target = evidence.act_on_target(estimate, mean, data.y_proba_target.values)
+            validation = evidence.act(estimate, data.y_proba_val.values, fitted.out_of_fold())
+            shares = evidence.shares_by_reading(estimate, mean)
+            self.moved = float(np.abs(shares.estimate - shares.before).sum() / 2)
+            ratio = evidence.amplification(shares.estimate, shares.mean, shares.before)
+            self.kind = Kind(1.0, 1.0, 1.0, ratio)  # nothing speaks against prior shift
+            if data.classes.size <= MOST_CLASSES:
+                sides = validation.y_proba, data.y_val, target.y_proba
+                found = self.explained = evidence.explain_by_priors(*sides, shares.before, level)
+                self.kind = Kind(found.value, *(found.interval or (0.0, 1.0)), ratio)
+                self.unexplained = found.unexplained
+            known = (goal, validation, data.y_val, target, shares, groups)
+            self.promises = {
+                "calibrate": evidence.promise(*known, adapts=False),
+                "adapt": evidence.promise(*known, adapts=True),
+            }
+            if own is not None and own["goal"] == goal.name and groups is None:
+                expected = Gain(own["full_gain"], own["full_gain_se"])  # one gain, one number
+                self.promises["adapt"] = self.promises["adapt"]._replace(prior=expected)
+            decided = goal.decide(target.adapted), goal.decide(target.y_proba)
+            self.changed = float((decided[0] != decided[1]).mean())
+        # labels of the target
         differ = evidence.rows_that_differ(goal, target)
         strata = evidence.Strata(differ, data.labelled, data.y_target)
-        self.measured, self.ppi = self._measure(target, strata)
-        if fitted is not None and self.measured is not None:
-            self.shares = evidence.measure_shares(target.calibrated, strata)
-            if strata.tell:
+        self.measured: Measured | None = None
+        self.ppi: PriorEstimate | None = None
+        self.gains: dict[Action, Gain] | None = None
+        self.shares: tuple[Vector, Vector] | None = None
+        self.errs_otherwise = False
+        if data.labelled.size >= 2:
+            self._measure(target, strata)
+            if fitted is not None:
+                self.shares = evidence.measure_shares(target.calibrated, strata)
+            if fitted is not None and strata.tell:
                 self.gains = evidence.measure_gains(goal, target, strata)
 
-    def _read_both_ways(self, fitted: CalibratedMean, groups: Indices | None) -> evidence.Acted:
-        """Say what kind of shift it is, and what actions gain under either reading."""
-        data, estimate, goal = self.data, self.estimate, self.goal
-        mean = self.mean = fitted.estimate(data.y_proba_target, self.level)
-        if estimate.decision is not None:
-            estimate = self.estimate = replace(estimate, calibration=mean.calibrator)
-        target = evidence.act_on_target(estimate, mean, data.y_proba_target.values)
-        validation = evidence.act(estimate, data.y_proba_val.values, fitted.out_of_fold())
-        shares = evidence.shares_by_reading(estimate, mean)
-        ratio = evidence.amplification(shares.estimate, shares.mean, shares.before)
-        self.kind = Kind(1.0, 1.0, 1.0, ratio)  # nothing speaks against prior shift
-        if data.classes.size <= MOST_CLASSES:
-            sides = validation.y_proba, data.y_val, target.y_proba
-            found = self.explained = evidence.explain_by_priors(*sides, shares.before, self.level)
-            self.kind = Kind(found.value, *(found.interval or (0.0, 1.0)), ratio)
-        known = (goal, validation, data.y_val, target, shares, groups)
-        self.promises = {
-            "calibrate": evidence.promise(*known, adapts=False),
-            "adapt": evidence.promise(*known, adapts=True),
-        }
-        own = estimate.decision
-        if own is not None and own["goal"] == goal.name and groups is None:
-            expected = Gain(own["full_gain"], own["full_gain_se"])  # one gain, one number
-            self.promises["adapt"] = self.promises["adapt"]._replace(prior=expected)
-        self.changed = float((goal.decide(target.adapted) != goal.decide(target.y_proba)).mean())
-        return target
-
-    def _scores(self) -> tuple[evidence.Expected | None, evidence.Expected | None]:
-        """Return the goal's score to expect on the target, before and after adapting.
+    def _score(self) -> None:
+        """Work out the goal's score to expect on the target, before and after adapting.
 
         Per class as on validation, weighted by the estimated shares; in balanced accuracy all
-        classes weigh the same. In other goals than accuracy the estimate that made the rule also
-        scores it.
+        classes weigh the same. The estimate that made the rule also scores it.
         """
         data, estimate, goal = self.data, self.estimate, self.goal
-        if goal.name == "accuracy":
-            known = self.diagnostics
-            return (None, None) if known is None else (known.accuracy_before, known.accuracy_after)
         rows, y, K = data.y_proba_val.values, data.y_val, data.classes.size
         seen, noise = np.bincount(y, minlength=K) > 0, np.zeros((K, K))
         shares = np.where(seen, estimate.priors, 0.0)
         if not shares.any():
-            return None, None
+            return
         if goal.name == "balanced_accuracy":
             shares = seen.astype(np.float64)
         elif estimate.standard_error is not None:
             noise = np.diag(estimate.standard_error**2)
-        adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
-        known_shares = (y, shares / shares.sum(), noise, self.level, goal.bounds)
-        before, after = (
-            _unit(goal)(**evidence.expected_score(goal.scores(y, one), *known_shares).to_dict())
+        adapted = evidence.ungated(estimate).adapt(Predictions.from_checked(rows))
+        known = (y, shares / shares.sum(), noise, self.level, goal.bounds)
+        self.before, self.after = (
+            self.unit(**evidence.expected_score(goal.scores(y, one), *known).to_dict())
             for one in (rows, adapted)
         )
-        return before, after
 
-    def _measure(
-        self, target: evidence.Acted, strata: evidence.Strata
-    ) -> tuple[Measured | None, PriorEstimate | None]:
+    def _measure(self, target: evidence.Acted, strata: evidence.Strata) -> None:
         """Measure the goal on labelled rows of the target, before and after, and the shares.
 
         Labels are weighed by stratum: those of `rows_to_label` were not drawn alike.
         """
         data, goal, level = self.data, self.goal, self.level
         n, y = data.labelled.size, data.y_target
-        if n < 2:
-            return None, None
         # 1 over each label's chance of being asked for; labels drawn at random fall on changed
         # rows as often as rows are changed
         weight, share = np.ones(n), strata.changed.mean()
@@ -925,7 +798,7 @@ class Case:
 
         def mean(scores: Vector, low: float, high: float) -> evidence.Expected:
             value, variance = strata.mean(scores, 0.5)
-            return _unit(goal).of(float(value), float(np.sqrt(variance)), level, (low, high))
+            return self.unit.of(float(value), float(np.sqrt(variance)), level, (low, high))
 
         saved = after - before if goal.in_points else before - after
         promised = p_value = None
@@ -933,18 +806,8 @@ class Case:
             right = (goal.decide(target.y_proba[data.labelled]) == y).astype(np.float64)
             hits = goal.decide(data.y_proba_val.values) == data.y_val
             promised, p_value = compare_recall(data.y_val, hits, y, right, data.classes.size)
-        weights = np.ones(len(target.y_proba))
-        weights[data.labelled] = weight
-        ppi = PPI().fit(classes=data.classes)
-        shares = ppi.estimate(
-            data.y_proba_target,
-            level,
-            y_target=data.labels,
-            sample_weight=None if alike else weights,
-        )
-        unseen = np.setdiff1d(np.array(self.estimate.unseen_classes), data.classes[y]).tolist()
-        shares = replace(shares, unseen_classes=tuple(unseen))
-        measured = Measured(
+            self.errs_otherwise = p_value is not None and p_value <= 1 - level
+        self.measured = Measured(
             n,
             mean(before, least, most),
             mean(after, least, most),
@@ -952,7 +815,20 @@ class Case:
             promised,
             p_value,
         )
-        return measured, shares
+        weights = np.ones(len(target.y_proba))
+        weights[data.labelled] = weight
+        shares = (
+            PPI()
+            .fit(classes=data.classes)
+            .estimate(
+                data.y_proba_target,
+                level,
+                y_target=data.labels,
+                sample_weight=None if alike else weights,
+            )
+        )
+        unseen = np.setdiff1d(np.array(self.estimate.unseen_classes), data.classes[y]).tolist()
+        self.ppi = replace(shares, unseen_classes=tuple(unseen))
 
     # The verdict
 
@@ -992,29 +868,6 @@ class Case:
             worth=WORTH * self.goal.cost_of_error(self.estimate.priors),
         )
         return self.ruling
-
-    @property
-    def moved(self) -> float:
-        """How far the estimate moved from the shares before, in total variation."""
-        assert self.mean is not None
-        return float(np.abs(self.estimate.priors - self.mean.source_priors).sum() / 2)
-
-    @property
-    def errs_otherwise(self) -> bool:
-        """Whether labels show that decisions within classes are not as on validation."""
-        p_value = None if self.measured is None else self.measured.p_value
-        return p_value is not None and p_value <= 1 - self.level
-
-    @property
-    def unexplained(self) -> float:
-        """Bound on the share of the target that looks like no mixture of validation's classes."""
-        return 0.0 if self.explained is None else self.explained.unexplained
-
-    @property
-    def unknown_classes(self) -> list[Any]:
-        """Classes that nothing is known of, so that predictions cannot be adapted to them."""
-        decided = self.estimate.decision
-        return [] if decided is None else list(decided["unknown_classes"])
 
     def _find_obstacle(self, assumed: bool) -> Fact | None:
         """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
@@ -1109,9 +962,11 @@ class Case:
     # The facts
 
     def facts(self, report: PriorEstimate) -> Iterator[Fact]:
-        """List what the verdict rests on."""
+        """List what the verdict rests on, and what would help where it is unclear."""
         data, estimate, mean, goal = self.data, self.estimate, self.mean, self.goal
         level, test, labels, kind = self.level, self.test, self.measured, self.kind
+        if self.obstacle is not None:
+            yield self.obstacle
         if self.gains is not None and (seen := self._seen_before()) is not None:
             yield seen
         if test is not None:  # how far it changed is what the estimate says, as everywhere
@@ -1178,24 +1033,105 @@ class Case:
         decided = estimate.decision
         if decided is not None and decided["mismatch"] is not None:
             yield fact("mismatch", text=decided["mismatch"])
-
-    def advice(self) -> Iterator[Fact]:
-        """Say what would help where the verdict is unclear: more rows, and always a few labels."""
-        data, known = self.data, self.diagnostics
-        counts = np.bincount(data.y_val, minlength=data.classes.size)
+        yield from self.missing
+        if (looked_at := data.y_proba_target.shape[0]) < data.n_target:
+            yield fact("sampled", n=looked_at, n_target=data.n_target)
+        if self.ruling.verdict != "unclear" or self.obstacle is not None:
+            return
+        # more rows, and always a few labels
+        counts, judged = np.bincount(data.y_val, minlength=data.classes.size), self.diagnostics
         rarest = int(counts.argmin())
-        effective = FEW_ROWS if known is None else known.effective_sample_size
+        effective = FEW_ROWS if judged is None else judged.effective_sample_size
         if min(effective, counts[rarest]) < FEW_ROWS:
             few = {"label": str(data.classes[rarest]), "n": int(counts[rarest])}
             yield fact("more_validation", **few, n_val=data.y_val.size)
         elif data.n_target < FEW_ROWS * data.classes.size:
             yield fact("more_target", n=data.n_target)
-        yield fact("label_rows", n=min(LABELS, data.n_target), more=self.measured is not None)
+        yield fact("label_rows", n=min(LABELS, data.n_target), more=labels is not None)
 
-
-def _unit(goal: Goal) -> type[evidence.Expected]:
-    """Return what shows a score or a gain as the goal counts it: in per cent, or as a number."""
-    return evidence.Expected if goal.in_points else evidence.ExpectedNumber
+    def tell(
+        self,
+        test: evidence.ShiftTest | None = None,
+        untested: tuple[Fact, ...] = (),
+        past: evidence.Backtest | None = None,
+        assumed: bool = False,
+    ) -> Assessment:
+        """Rule on the case, and say why."""
+        data, estimate, goal = self.data, self.estimate, self.goal
+        shifted = None if test is None else test.rejected
+        ruling = self.judge(shifted, test, past, assumed)
+        self.missing += untested
+        gain = self.unit.of(*ruling.gain, self.level, (-1.0, 1.0) if goal.in_points else None)
+        before, after, decided = self.before, None, data.decided_shares
+        if before is not None and self.after is not None and decided is None:
+            # before plus the gain by all evidence, with an interval as by validation
+            moved = gain.value if goal.in_points else -gain.value
+            after = self.after.moved_to(before.value + moved, goal.bounds)
+        report = self.shares_to_report()
+        if estimate.source_priors is not None:  # one "before" for all readings
+            report = replace(
+                report,
+                source_priors=estimate.source_priors,
+                source_priors_from=estimate.source_priors_from,
+            )
+        facts = list(self.facts(report))
+        acting = following(estimate, ruling.action, self.mean)
+        if decided is None:
+            said = headline(
+                ruling.why,
+                goal=goal.name,
+                gain=(gain.value, gain.low, gain.high),
+                scores=None if before is None or after is None else (before.value, after.value),
+                shifted=bool(shifted),
+                unknown=self.unknown_classes,
+            )
+            facts += threshold_facts(acting, goal.costs)
+        else:
+            # a verdict such as "unsure" that is no label of validation has no share
+            shares, vague = report.priors, None
+            labels = np.flatnonzero(~np.isin(report.classes, report.unseen_classes))
+            if (k := vaguest_share(report)) is not None and report.interval is not None:
+                vague = (report.classes[k], *report.interval[k].tolist())
+            few = labels.size <= MOST_NAMED
+            most = labels if few else labels[movers((shares - decided)[labels], MOST_NAMED - 1)]
+            said = decisions_headline(
+                [(report.classes[k], float(shares[k]), float(decided[k])) for k in most],
+                all_named=few,
+                vague=vague,
+                drifted=ruling.verdict == "unclear",
+                erred=self.errs_otherwise,
+            )
+        if acting.decision is not None:  # what is done, whatever the method would do by itself
+            done = {"adapt": ruling.action == "adapt", "reason": ruling.why, "sentence": str(said)}
+            done["strength"] = acting.strength
+            acting = replace(acting, decision={**acting.decision, **done})
+        return Assessment(
+            verdict=ruling.verdict,
+            action=ruling.action,
+            headline=said,
+            facts=tuple(facts),
+            gain=gain,
+            estimate=acting,
+            shift_test=test,
+            assumption_test=self.assumption,
+            diagnostics=self.diagnostics,
+            measured=self.measured,
+            ppi=self.ppi,
+            kind=self.kind,
+            unexplained=self.unexplained,
+            calibrated_mean=self.mean,
+            shares_to_report=report,
+            backtest=past,
+            n_val=data.y_val.size,
+            n_target=data.n_target,
+            rows_looked_at=data.y_proba_target.shape[0],
+            goal=goal.name,
+            score_before=before,
+            score_after=after,
+            costs=goal.costs,
+            decided_shares=decided,
+            _full=None if self.mean is None else evidence.ungated(estimate),
+        )
 
 
 def compare_recall(
@@ -1274,15 +1210,12 @@ def vaguest_share(estimate: PriorEstimate) -> int | None:
     return int(width.argmax()) if width.max() >= TOO_WIDE else None
 
 
-adapting = evidence.ungated
-
-
 def following(
     estimate: PriorEstimate, action: Action, mean: PriorEstimate | None = None
 ) -> PriorEstimate:
     """Return an estimate whose `adapt` does what the verdict says."""
     if action == "adapt":
-        return adapting(estimate)
+        return evidence.ungated(estimate)
     found = estimate.with_action(action)
     if action == "calibrate" and found.calibrator is None and mean is not None:
         return replace(found, calibrator=mean.calibrator)
@@ -1296,21 +1229,3 @@ def threshold_facts(shift: PriorEstimate, costs: Vector | None = None) -> list[F
     if cut is None or (costs is None and raw is not None and abs(raw - cut) < 1e-6):
         return []
     return [fact("threshold", label=str(shift.classes[1]), cut=cut, raw=raw)]
-
-
-def _headline_of_decisions(
-    report: PriorEstimate, decided: Vector, drifted: bool, erred: bool
-) -> Headline:
-    """Say that decisions stay, and which shares to report in place of their counts.
-
-    A verdict such as "unsure" that is no label of validation has no share.
-    """
-    shares, vague = report.priors, None
-    labels = np.flatnonzero(~np.isin(report.classes, report.unseen_classes))
-    if (k := vaguest_share(report)) is not None and report.interval is not None:
-        vague = (report.classes[k], *report.interval[k].tolist())
-    few = labels.size <= MOST_NAMED
-    moved = (shares - decided)[labels]
-    which = labels if few else labels[movers(moved, MOST_NAMED - 1)]
-    named = [(report.classes[k], float(shares[k]), float(decided[k])) for k in which]
-    return decisions_headline(named, all_named=few, vague=vague, drifted=drifted, erred=erred)

@@ -163,12 +163,12 @@ HEADLINES = {
     "no_gain": (LEAVE, "the predictions changed, but adapting would {most} at most."),
     "columns_swapped": (
         "Unclear",
-        "the columns of the predictions seem to be in another order than the classes. Put them "
-        "right before anything else.",
+        "the columns of the predictions seem to be in a different order from the classes. Fix "
+        "that before anything else.",
     ),
     "target_swapped": (
         "Unclear",
-        "the target's columns may be in another order than validation's. Check that before "
+        "the target's columns may be in a different order from validation's. Check that before "
         "anything else.",
     ),
     "few_rows": ("Unclear", "validation has too few rows to tell. Label more of them."),
@@ -234,15 +234,15 @@ def decisions_headline(
     vague : (class, low, high), optional
         A share that is too vague to report.
     drifted : bool
-        Whether decisions err otherwise than on validation, and no labels help.
+        Whether decisions make other mistakes than on validation, and no labels help.
     erred : bool
         Whether labels show that they do.
     """
     if drifted:
         return Headline(
             "Unclear",
-            "the decisions err otherwise than on validation, so neither their counts nor corrected "
-            "shares can be trusted. Label some target rows, drawn at random.",
+            "the decisions make other mistakes than on validation, so neither their counts nor "
+            "corrected shares can be trusted. Label some target rows, drawn at random.",
         )
     if vague is not None:
         name, low, high = vague
@@ -259,7 +259,7 @@ def decisions_headline(
             f"{one} (decided: {short_percent(decided)})"
             for one, (*_, decided) in zip(shares, named, strict=True)
         ]
-    but = ", but err otherwise than on validation" if erred else ""
+    but = ", but they make other mistakes than on validation" if erred else ""
     rest = f"your decisions stay as they are{but}. Report {said}{listed(shares)}."
     return Headline("Leave", rest)
 
@@ -444,15 +444,16 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "though a change of class balance explains only {share:.0%} of the change.",
     "assumed_wrongly": "You say that each class looks as it did, but up to {unlike:.0%} of the "
     "target looks like no mixture of validation's classes, and a change of class balance explains "
-    "only {share:.0%} of the change. Predictions in another order of columns look like that, or "
-    "of another model, or such as were adapted already.",
+    "only {share:.0%} of the change. Perhaps its columns are in another order, or its "
+    "predictions come from another model or were adapted already.",
     "repeated": _repeated,
-    "by_decisions": "The correction assumes that the {n_target:,} decisions err as often as on "
-    "validation. Decisions alone cannot show whether they do; labels of some target rows can.",
+    "by_decisions": "The correction assumes that the {n_target:,} decisions are wrong as often as "
+    "on validation. Decisions alone cannot show whether they are; labels of some target rows can.",
     "errs_alike": "The decisions fit a mixture of the classes as validation shows them (p = "
-    "{p_value:.2f}): nothing says that they err otherwise than there.",
+    "{p_value:.2f}): nothing suggests that they make other mistakes there.",
     "drifted": "The decisions fit no mixture of the classes as validation shows them (p = "
-    "{p_value:.3f}): they err otherwise than on validation, so corrected shares are wrong too.",
+    "{p_value:.3f}): they make other mistakes than on validation, so corrected shares are wrong "
+    "too.",
     # what does adapting gain?
     "if_prior_shift": _promised("each class looks as it did", tell_changed=True),
     "if_covariate_shift": _promised("predictions mean what they did and other cases came"),

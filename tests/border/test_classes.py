@@ -63,7 +63,7 @@ def test_columns_in_another_order_are_named(rng, order, method):
     y_proba, y = draw(rng, 400)
     found, moved = ", ".join(map(repr, NAMES[order].tolist())), y_proba[:, order]
     before, after = ((one.argmax(axis=1) == y).mean() for one in (moved, y_proba))
-    said = f"another order .* is {before:.0%}, but {after:.0%} if the columns were {found}"
+    said = f"different order .* is {before:.0%}, but {after:.0%} if the columns were {found}"
     with pytest.warns(ps.PriorShiftWarning, match=said):
         method().fit(moved, NAMES[y])
 
@@ -76,7 +76,7 @@ def test_another_order_is_found_among_many_rows(rng, K, n, sort):
     decided = np.where(rng.random(n) < 0.7, y, rng.integers(K, size=n))
     y_proba, order = np.eye(K)[decided] * 0.6 + 0.4 / K, np.roll(np.arange(K), 1)
     fit = ps.NoAdaptation().fit
-    with pytest.warns(ps.PriorShiftWarning, match=r"another order .* accuracy on validation is"):
+    with pytest.warns(ps.PriorShiftWarning, match=r"different order .* accuracy on validation is"):
         fit(y_proba[:, order], y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -86,7 +86,7 @@ def test_another_order_is_found_among_many_rows(rng, K, n, sort):
 def test_assess_says_so_first_of_all_else(rng):
     y_proba, y = draw(rng, 400)
     found = ps.assess(y_proba[:, [1, 0, 2, 3]], NAMES[y], y_proba, method="scm-l")
-    assert any("another order than the classes" in reason for reason in found.reasons)
+    assert any("different order from the classes" in reason for reason in found.reasons)
 
 
 @pytest.mark.parametrize("K", [2, 10, 100])

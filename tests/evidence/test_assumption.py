@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, rankdata
 
 from priorshift.evidence import AssumptionTest, check_assumption
-from priorshift.evidence._assumption import Features, _Comparison, draw_deviations, ranks
+from priorshift.evidence._assumption import N_POOLED, Comparison, draw_deviations, ranks
 from priorshift.evidence._samples import (
     Precision,
     at_one_precision,
@@ -30,14 +30,14 @@ def test_features_have_no_mean_within_a_decision(simulate, rng):
     world = simulate(4)
     f, y = world.draw(world.source_priors, 200, rng)
     g, _ = world.draw(world.source_priors, 100, rng)
-    features = Features.of(read_samples(f, y, g))
-    first = features.values[:, 4]
-    for k in features.compared:
-        assert abs(first[features.predicted == k].mean()) < 1e-12
-    by_decision = features.values[:, 4 + features.n_pooled :]
-    assert by_decision.shape[1] == features.compared.size
+    found = Comparison.of(read_samples(f, y, g))
+    first = found.features[:, 4]
+    for k in found.compared:
+        assert abs(first[found.predicted == k].mean()) < 1e-12
+    by_decision = found.features[:, 4 + N_POOLED :]
+    assert by_decision.shape[1] == found.compared.size
     np.testing.assert_allclose(
-        by_decision.sum(axis=1)[features.predicted == 0].std(), first[features.predicted == 0].std()
+        by_decision.sum(axis=1)[found.predicted == 0].std(), first[found.predicted == 0].std()
     )
 
 
@@ -48,7 +48,7 @@ def test_noise_is_that_of_new_samples(simulate):
         rng = np.random.default_rng([seed, 3])
         f, y = world.draw(world.source_priors, 300, rng)
         g, _ = world.draw(np.array([0.6, 0.1, 0.3]), 300, rng)
-        found = _Comparison.of(read_samples(f, y, g, np.arange(3)))
+        found = Comparison.of(read_samples(f, y, g, np.arange(3)))
         seen.append(found.deviation[:4])
         drawn.append(draw_deviations(found, 20, rng)[:, :4])
     ratio = np.std(seen, axis=0) / np.concatenate(drawn).std(axis=0)

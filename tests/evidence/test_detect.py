@@ -12,7 +12,6 @@ from priorshift.evidence._detect import beyond_noise, directions
 from priorshift.evidence._deviations import (
     Deviations,
     Power,
-    critical_value,
     draw_noise,
     draw_permutations,
     p_value,
@@ -250,10 +249,10 @@ def test_directions_keep_the_sum_and_have_unit_length(rng):
 
 @pytest.mark.parametrize("alpha", [0.05, 0.1, 0.013])
 def test_beyond_the_critical_value_the_p_value_is_at_most_alpha(rng, alpha):
-    drawn = rng.random(199)
-    limit = critical_value(drawn, alpha)
+    drawn, way = rng.random(199), np.ones((1, 1))
+    limit = Power(np.sqrt(drawn)[:, None], way, alpha).limit
     assert p_value(drawn, limit + 1e-6) <= alpha < p_value(drawn, limit)
-    assert critical_value(drawn[:10], 0.01) == np.inf
+    assert Power(drawn[:10, None], way, 0.01).limit == np.inf
 
 
 def test_effect_size_is_found_and_its_interval_holds_it(simulate, rng):

@@ -11,8 +11,7 @@ from scipy.stats import norm
 import priorshift as ps
 from priorshift.estimators import PriorEstimate
 from priorshift.evidence import Expected, diagnose
-from priorshift.evidence._accuracy import expected_score
-from priorshift.evidence._diagnose import confusable_pairs
+from priorshift.evidence._diagnose import confusable_pairs, expected_score
 
 
 @pytest.fixture

@@ -97,8 +97,8 @@ def test_swapped_columns_are_said_first_and_never_adapted_to(method):
     found = ps.assess(y_proba[:, order], y, target[:, order], classes=range(K), method=method)
     assert found.verdict == "unclear"
     assert found.facts[0].name == "columns_swapped"
-    assert "in another order than the classes" in found.sentence
-    assert found.reasons[0].startswith("Before anything else: the columns seem to be in another")
+    assert "in a different order from the classes" in found.sentence
+    assert found.reasons[0].startswith("Before anything else: the columns seem to be in a diff")
 
 
 @pytest.mark.parametrize("strength", [0.5, 1.0])

@@ -5,7 +5,7 @@ import pytest
 
 from priorshift.adapt import Goal
 from priorshift.evidence import Acted, promise
-from priorshift.evidence._promises import Shares
+from priorshift.evidence._actions import Shares
 
 ACCURACY = Goal("accuracy")
 

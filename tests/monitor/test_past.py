@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 
-from priorshift.monitor._past import ONLINE, DyadicPools, Fading, LeadingHistory, Past, Window
+from priorshift.monitor._past import ONLINE, DyadicPools, LeadingHistory, Past
 
 
-def follow(way, batches):
+def follow(online, batches, window=10):
     """Return the frequencies after every batch."""
-    found = []
+    past, found = Past.empty(batches.shape[1], window=window, half_life=5, unit="batches"), []
     for counts in batches:
-        way = way.add(counts)
-        found.append(way.pooled / way.pooled.sum())
+        past = past.add(counts)
+        pooled = past.pooled(online)
+        found.append(pooled / pooled.sum())
     return np.array(found)
 
 
@@ -51,16 +52,16 @@ def test_pools_are_few_and_of_all_lengths():
 
 
 def test_a_window_is_its_last_batches(batches):
-    found = follow(Window(4, "batches", np.zeros((0, 3))), batches)
+    found = follow("window", batches, window=4)
     expected = batches[-4:].sum(axis=0)
     np.testing.assert_allclose(found[-1], expected / expected.sum())
 
 
 def test_a_window_of_rows_is_the_fewest_batches_that_hold_them(batches):
-    window = Window(100, "rows", np.zeros((0, 3)))
+    past = Past.empty(3, window=100, half_life=5, unit="rows")
     for t, counts in enumerate(batches):
-        window = window.add(counts)
-        kept = window.counts.shape[0]
+        past = past.add(counts)
+        kept = past.recent.shape[0]
         rows = batches[: t + 1].sum(axis=1)
         assert rows[t + 1 - kept :].sum() >= 100 or kept == t + 1
         assert rows[t + 2 - kept :].sum() < 100
@@ -69,12 +70,12 @@ def test_a_window_of_rows_is_the_fewest_batches_that_hold_them(batches):
 @pytest.mark.parametrize("unit", ["batches", "rows"])
 def test_weights_halve_every_half_life(unit, batches):
     half_life = 3.0 if unit == "batches" else 70.0
-    fading = Fading(half_life, unit, np.zeros(3))
+    past = Past.empty(3, window=5, half_life=half_life, unit=unit)
     for counts in batches:
-        fading = fading.add(counts)
+        past = past.add(counts)
     size = np.ones(40) if unit == "batches" else batches.sum(axis=1)
     age = size.sum() - np.cumsum(size)
-    np.testing.assert_allclose(fading.pooled, (2 ** (-age / half_life)) @ batches)
+    np.testing.assert_allclose(past.pooled("exponential"), (2 ** (-age / half_life)) @ batches)
 
 
 def test_leading_history_weights_are_follow_the_leading_history(batches):
@@ -131,8 +132,8 @@ def test_flh_ftl_forgets_what_was_before_a_change_and_nothing_else(rng):
         for name, path in (("", changed), (" quiet", np.array([before] * 120))):
             batches = draw(path, 100, rng)
             for way, found in {
-                "flh": follow(LeadingHistory.empty(3), batches),
-                "window": follow(Window(10, "batches", np.zeros((0, 3))), batches),
+                "flh": follow("flh-ftl", batches),
+                "window": follow("window", batches),
                 "mean": running_mean(batches),
             }.items():
                 errors[way + name].append(((found - path) ** 2).sum(axis=1)[10:].mean())
@@ -149,7 +150,7 @@ def test_flh_ftl_has_little_regret_against_the_best_pieces(rng):
     path = np.repeat(shares, 100, axis=0)
     batches = draw(path, 50, rng)
     frequencies = batches / 50
-    played = follow(LeadingHistory.empty(2), batches)[:-1]  # what is known before the next batch
+    played = follow("flh-ftl", batches)[:-1]  # what is known before the next batch
     loss = ((played - frequencies[1:]) ** 2).sum()
     pieces = frequencies.reshape(4, 100, 2)
     best = ((pieces - pieces.mean(axis=1, keepdims=True)) ** 2).sum()

@@ -7,16 +7,12 @@ import sys
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 import priorshift as ps
 from priorshift import plotting
-from priorshift.evidence import Reliability
 from priorshift.plotting import style
 
 SIZES = (2, 1000)
@@ -40,12 +36,7 @@ def confusion_display(K, rng):
 
 def reliability_display(K, rng):
     bins = np.array([4, 30]), np.array([0.6, 0.9]), np.array([0.5, 0.95]), np.arange(40)
-    return plotting.ReliabilityDisplay(Reliability(*bins), K)
-
-
-def sample_size_display(K, rng):
-    distances = 2 / np.sqrt([[50], [100], [200]]) * rng.uniform(0.8, 1.2, (3, 7))
-    return plotting.SampleSizeDisplay([50, 100, 200], distances, 1000)
+    return plotting.ReliabilityDisplay(*bins, K)
 
 
 def comparison_display(K, rng):
@@ -94,7 +85,6 @@ MAKERS = {
     "priors": priors_display,
     "confusion": confusion_display,
     "reliability": reliability_display,
-    "sample size": sample_size_display,
     "comparison": comparison_display,
 }
 every_display = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
@@ -171,17 +161,9 @@ def test_words_have_the_colour_of_the_style(make, rng):
 
 
 @every_display
-def test_frames_need_no_matplotlib_and_plots_name_the_extra(make, rng, monkeypatch):
+def test_numbers_need_no_matplotlib_and_plots_name_the_extra(make, rng, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     display = make(4, rng)
-    for backend, kind in (
-        ("pandas", pd.DataFrame),
-        ("polars", pl.DataFrame),
-        ("pyarrow", pa.Table),
-    ):
-        frame = display.frame(backend)
-        assert isinstance(frame, kind)
-        assert list(getattr(frame, "column_names", frame.columns)) == list(display.frame().columns)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         display.plot()
 

@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -145,18 +144,6 @@ def test_estimates_give_priors_by_name(make_estimate, ax):
     assert display.methods == ("one", "two")
     np.testing.assert_array_equal(display.priors, PRIORS[:2])
     np.testing.assert_allclose(display.truth, TRUTH)
-    expected = {
-        "method": ["one"] * 3 + ["two"] * 3,
-        "class": CLASSES * 2,
-        "prior": PRIORS[:2].ravel(),
-        "truth": np.tile(TRUTH, 2),
-    }
-    pd.testing.assert_frame_equal(display.frame(), pd.DataFrame(expected))
-
-
-def test_without_truth_the_frame_has_none(make_estimate):
-    display = ComparisonDisplay(PRIORS, METHODS, CLASSES)
-    assert list(display.frame().columns) == ["method", "class", "prior"]
 
 
 # Errors

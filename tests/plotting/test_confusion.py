@@ -90,16 +90,6 @@ def test_columns_without_samples_are_hatched_and_left_out_of_the_condition(ax):
     assert "1 not in validation (hatched)" in ax.get_title(loc="left")
 
 
-def test_the_frame_has_a_row_a_cell_and_nothing_for_unseen_classes():
-    display = confused([[1.0, 0.0], [0.0, 0.0]], ["a", "b"])
-    expected = {
-        "decision": ["a", "a", "b", "b"],
-        "true_class": ["a", "b", "a", "b"],
-        "share": [1.0, np.nan, 0.0, np.nan],
-    }
-    pd.testing.assert_frame_equal(display.frame(), pd.DataFrame(expected))
-
-
 # Many classes
 
 
@@ -176,3 +166,12 @@ def test_names_of_classes_do_not_overlap(K, name):
     for labels in (display.ax_.get_xticklabels(), display.ax_.get_yticklabels()):
         boxes = [label.get_window_extent() for label in labels]
         assert not any(one.overlaps(other) for one, other in pairwise(boxes))
+
+
+@pytest.mark.parametrize("K", [31, 77, 100, 121, 1000, 10_000])
+def test_of_many_classes_few_are_named_at_even_distances(K):
+    at, shown = ConfusionDisplay(np.eye(1), np.arange(K), np.ones(K, bool))._names()
+    assert 2 <= at.size == len(shown) <= 12
+    assert at[0] == 0
+    assert at[-1] < K
+    assert np.unique(np.diff(at)).size == 1

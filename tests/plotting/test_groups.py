@@ -1,7 +1,6 @@
 """GroupsDisplay: one row a group, one colour and marker a class."""
 
 import numpy as np
-import pandas as pd
 
 import priorshift as ps
 from priorshift.groups import estimate_groups
@@ -79,14 +78,6 @@ def test_from_estimates(ax):
     np.testing.assert_array_equal(shown.interval, found.interval)
     assert ax.get_title("left").startswith("Class priors of groups by cm-l\n2 groups, 2 classes; ")
     assert [text.get_text() for text in ax.texts] == ["n = 100", "n = 100"]
-
-
-def test_frame():
-    frame = display(n=[1, 2, 3]).frame()
-    assert isinstance(frame, pd.DataFrame)
-    assert frame["prior"].tolist() == PRIORS.ravel().tolist()
-    assert frame["group"].tolist() == np.repeat(GROUPS, 3).tolist()
-    assert frame["n"].tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
 
 
 def test_rows_are_parted_and_have_room_for_every_class(ax, monkeypatch):

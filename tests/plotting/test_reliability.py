@@ -1,21 +1,15 @@
 """ReliabilityDisplay: bins, intervals, ECE and the histogram underneath."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from priorshift.evidence import Reliability
-from priorshift.evidence._reliability import assign_bins
 from priorshift.plotting import ReliabilityDisplay
 
 
 def reliable(confidence, accuracy, rows, histogram, n_classes):
     bins = np.asarray(confidence), np.asarray(accuracy)
-    found = Reliability(np.asarray(rows), *bins, histogram=histogram)
-    return ReliabilityDisplay(found, n_classes)
+    return ReliabilityDisplay(np.asarray(rows), *bins, histogram, n_classes)
 
 
 @pytest.fixture
@@ -32,18 +26,18 @@ def test_points_are_mean_confidence_and_accuracy_of_bins(data, ax):
     display = ReliabilityDisplay.from_predictions(y_proba, y, ax=ax)
     confidence, right = y_proba.max(axis=1), y_proba.argmax(axis=1) == y
     parts = np.array_split(np.argsort(confidence), 10)
-    np.testing.assert_allclose(display.found.confidence, [confidence[p].mean() for p in parts])
-    np.testing.assert_allclose(display.found.accuracy, [right[p].mean() for p in parts])
-    np.testing.assert_array_equal(display.found.rows, [p.size for p in parts])
+    np.testing.assert_allclose(display.confidence, [confidence[p].mean() for p in parts])
+    np.testing.assert_allclose(display.accuracy, [right[p].mean() for p in parts])
+    np.testing.assert_array_equal(display.rows, [p.size for p in parts])
     drawn = next(found for found in ax.get_lines() if found.get_marker() == "o")
     np.testing.assert_array_equal(
-        drawn.get_xydata(), np.column_stack([display.found.confidence, display.found.accuracy])
+        drawn.get_xydata(), np.column_stack([display.confidence, display.accuracy])
     )
 
 
 def test_bins_have_equally_many_samples_by_default(data, ax):
     display = ReliabilityDisplay.from_predictions(*data, ax=ax)
-    np.testing.assert_array_equal(display.found.rows, np.full(10, 200))
+    np.testing.assert_array_equal(display.rows, np.full(10, 200))
     assert legend(ax) == ["perfectly calibrated", "bins of equal count, 95% interval"]
 
 
@@ -52,24 +46,24 @@ def test_ece_of_a_calibrated_classifier_is_small_and_grows_with_overconfidence(d
     calm = ReliabilityDisplay.from_predictions(y_proba, y, ax=ax)
     sharp = y_proba**3 / (y_proba**3).sum(axis=1, keepdims=True)
     sure = ReliabilityDisplay.from_predictions(sharp, y, ax=ax)
-    assert calm.found.error < 0.03
-    assert sure.found.error > 2 * calm.found.error
-    assert (sure.found.accuracy < sure.found.confidence)[:5].all()
+    assert calm.error < 0.03
+    assert sure.error > 2 * calm.error
+    assert (sure.accuracy < sure.confidence)[:5].all()
 
 
 def test_ece_weighs_bins_by_samples():
     display = reliable([0.5, 0.9], [0.4, 0.95], [30, 10], np.ones(40), 2)
-    assert display.found.error == pytest.approx((30 * 0.1 + 10 * 0.05) / 40)
+    assert display.error == pytest.approx((30 * 0.1 + 10 * 0.05) / 40)
 
 
 def test_labels_may_be_names_and_predictions_one_column(ax):
     y_proba = np.array([0.75, 0.75, 0.25, 0.25])
     display = ReliabilityDisplay.from_predictions(y_proba, [1, 0, 0, 0], ax=ax)
-    np.testing.assert_allclose(display.found.confidence, [0.75])
-    np.testing.assert_allclose(display.found.accuracy, [0.75])
+    np.testing.assert_allclose(display.confidence, [0.75])
+    np.testing.assert_allclose(display.accuracy, [0.75])
     y = ["b", "a", "a", "a"]
     named = ReliabilityDisplay.from_predictions(y_proba, y, classes=["a", "b"], ax=ax)
-    np.testing.assert_allclose(named.found.accuracy, [0.75])
+    np.testing.assert_allclose(named.accuracy, [0.75])
 
 
 # What is drawn
@@ -119,7 +113,7 @@ def test_the_axis_begins_where_confidence_does(K, lowest, ax):
 
 def test_a_single_sample_is_a_bin_with_a_wide_interval(ax):
     display = ReliabilityDisplay.from_predictions([[0.7, 0.3]], [0], classes=[0, 1], ax=ax)
-    np.testing.assert_allclose(display.found.confidence, [0.7])
+    np.testing.assert_allclose(display.confidence, [0.7])
     assert display.interval[0, 0] < 0.25
     assert display.interval[0, 1] == pytest.approx(1)
 
@@ -132,35 +126,7 @@ def test_intervals_are_those_of_scipy(right, n):
     np.testing.assert_allclose(ours, [theirs.low, theirs.high], atol=1e-12)
 
 
-@settings(max_examples=50)
-@given(
-    st.lists(st.sampled_from([0.25, 0.4, 0.5, 0.75, 0.9, 1.0]), min_size=1, max_size=40),
-    st.integers(1, 12),
-)
-def test_bins_follow_the_order_of_confidence_and_never_part_equals(values, n_bins):
-    confidence = np.array(values)
-    bins = assign_bins(confidence, n_bins)
-    order = np.argsort(confidence, kind="stable")
-    assert (np.diff(bins[order]) >= 0).all()
-    assert bins.min() >= 0
-    assert bins.max() < n_bins
-    for value in np.unique(confidence):
-        assert np.unique(bins[confidence == value]).size == 1
-
-
 # Numbers and errors
-
-
-def test_the_frame_has_a_row_a_bin():
-    display = reliable([0.5, 0.9], [0.4, 0.95], [30, 20], np.ones(40), 10)
-    expected = {
-        "confidence": [0.5, 0.9],
-        "accuracy": [0.4, 0.95],
-        "lower": display.interval[:, 0],
-        "upper": display.interval[:, 1],
-        "n_samples": [30, 20],
-    }
-    pd.testing.assert_frame_equal(display.frame(), pd.DataFrame(expected))
 
 
 def test_bad_arguments_are_refused(data, ax):

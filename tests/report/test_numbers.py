@@ -113,9 +113,9 @@ def test_calibration_is_that_of_the_display(pets, pets_page):
         pets.y_proba_val, pets.y_val, classes=pets.classes, ax=Figure().subplots()
     )
     data = pets_page.data["calibration"]
-    assert data["error"] == pytest.approx(display.found.error)
-    assert data["confidence"] == pytest.approx(display.found.confidence)
-    assert data["accuracy"] == pytest.approx(display.found.accuracy)
+    assert data["error"] == pytest.approx(display.error)
+    assert data["confidence"] == pytest.approx(display.confidence)
+    assert data["accuracy"] == pytest.approx(display.accuracy)
     assert sum(data["rows"]) == sum(data["histogram"]) == pets.y_val.size
 
 

@@ -13,7 +13,6 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss
 
 import priorshift as ps
 from priorshift import assessment
-from priorshift.assessment import weigh
 from priorshift.cli import main
 from priorshift.estimators import traits_of
 from priorshift.report import render_report
@@ -32,7 +31,8 @@ def same(draw):
 
 
 def weighed(case, estimate, **more):
-    return weigh(estimate, case.y_proba_val, case.y_val, case.y_proba_target, **more)
+    rows = case.y_proba_val, case.y_val, case.y_proba_target
+    return ps.assess(*rows, method=estimate, **more)
 
 
 def spaced(text):

@@ -10,14 +10,14 @@ import click
 import numpy as np
 
 from priorshift._typing import Labels
-from priorshift.assessment import Assessment, adapting
+from priorshift.assessment import Assessment
 from priorshift.border import as_text, draw_judged_rows
 from priorshift.cli import _options as options
 from priorshift.cli._adapt import write_copy
-from priorshift.cli._console import busy, note, say, show_table
+from priorshift.cli._console import busy, csv_like, hand_out, note, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, read_group_column
-from priorshift.cli._documents import csv_like, hand_out
 from priorshift.cli._errors import command
+from priorshift.evidence import ungated
 from priorshift.files import Partial, PredictionFile, atomic_file
 from priorshift.groups import (
     GroupEstimates,
@@ -253,7 +253,7 @@ def _judge(
     for g in movers(found.distance).tolist():
         at = by_group[ends[g] : ends[g + 1]]
         # what a method decided is about all rows
-        estimate = adapting(replace(found[found.groups[g]], decision=None))
+        estimate = ungated(replace(found[found.groups[g]], decision=None))
         said[g] = verdicts.on(estimate, y_proba.take(at), None if y is None else y[index[at]])
     if not all(said):
         note(

@@ -88,6 +88,10 @@ class Program(click.Group):
                 from priorshift.cli._errors import sentence_of
 
                 complain(sentence_of(error))
+                try:
+                    sys.stdout.flush()
+                except OSError:  # Python 3.14 would try again at its end, and exit with 120
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 sys.exit(BAD_DATA)
 
 

@@ -76,6 +76,9 @@ BORROWED = 10.0
 NO_VARIANCE = 1e-14
 """Of a mean of features, which are of size 1: rounding alone."""
 
+N_POOLED = 4
+"""Functions of all rows: two polynomials of two ranks."""
+
 N_SOLVES = 2
 """Times that the priors are estimated, each with the noise at the last ones."""
 
@@ -145,13 +148,13 @@ def assumption_of(
         part = samples.rows(*(np.sort(rng.permutation(size)[:most]) for size in sizes))
     part, *repeated = clean if clean and part is samples else without_repeats(part)
     enough = part.n_target >= 2 and part.n_val >= 2 and int(part.class_counts.max()) >= 2
-    found = _Comparison.of(part) if enough else None
+    found = Comparison.of(part) if enough else None
     answer: tuple[float, float, int, float | None] | None = None
     sides = samples.y_proba_val, samples.y_proba_target
     certain = all((side.max(axis=1) == 1).all() for side in sides)  # decisions, no probabilities
     if found is not None and certain:
         answer = _compare_decisions(found, alpha, n_resamples, rng)
-    elif found is not None and found.features.compared.size and found.worth >= LEAST_WORTH:
+    elif found is not None and found.compared.size and found.worth >= LEAST_WORTH:
         answer = _compare(found, alpha, n_resamples, rng)
     statistic, chance, n_directions, detectable = answer or (0.0, None, 0, None)
     return AssumptionTest(
@@ -159,7 +162,7 @@ def assumption_of(
         p_value=chance,
         degrees_of_freedom=n_directions,
         alpha=alpha,
-        n_cells=0 if found is None else found.features.compared.size,
+        n_cells=0 if found is None else found.compared.size,
         n_val=samples.n_val,
         n_target=samples.n_target,
         n_resamples=n_resamples,
@@ -188,53 +191,6 @@ def as_rows(
     return classes, rows, as_decisions(y_pred_target, classes)
 
 
-@dataclass(frozen=True)
-class Features:
-    """Functions of rows that tell how sure the classifier is, for both sides together."""
-
-    values: Vector
-    """(n_rows, K + n_pooled + compared.size): probabilities, then the functions."""
-    predicted: Indices
-    n_pooled: int
-    compared: Indices
-    """Decisions that are compared one by one."""
-
-    @classmethod
-    def of(cls, samples: Samples) -> Features:
-        """Compute the functions, validation first."""
-        rows = np.concatenate([samples.y_proba_val, samples.y_proba_target], dtype=np.float64)
-        n, K = samples.n_val, rows.shape[1]
-        # of rounded rows, so that a file's decimals change nothing: what is 1 in it is a tie
-        sides = (samples.y_proba_val, samples.y_proba_target)
-        coarse, at_row = np.concatenate([as_file(side) for side in sides]), np.arange(len(rows))
-        predicted = coarse.argmax(axis=1)
-        top = coarse[at_row, predicted].round(MOST_DECIMALS)
-        coarse[at_row, predicted] = -1.0
-        runner_up = np.divide(
-            coarse.max(axis=1), 1 - top, out=np.ones_like(top), where=top < 1
-        ).round(MOST_DECIMALS)
-        confidence = 2 * ranks(top, predicted) - 1
-        pooled = [*_legendre(confidence), *_legendre(2 * ranks(runner_up, predicted) - 1)]
-        fewest = np.minimum(
-            *(np.bincount(side, minlength=K) for side in (predicted[:n], predicted[n:]))
-        )
-        compared = np.flatnonzero(fewest >= LEAST_ROWS)
-        column = np.full(K, -1)
-        column[compared] = np.arange(compared.size)
-        by_decision = np.zeros((predicted.size, compared.size))
-        at = np.flatnonzero(column[predicted] >= 0)
-        by_decision[at, column[predicted[at]]] = pooled[0][at]
-        values = np.column_stack([rows, *pooled, by_decision])
-        return cls(values, predicted, len(pooled), compared)
-
-    @property
-    def percentile(self) -> Vector:
-        """How the functions change if confidence rises by a unit of rank, in every decision."""
-        shares = np.bincount(self.predicted, minlength=self.values.shape[1])[self.compared]
-        others = np.zeros(self.n_pooled - 1)
-        return 2 * np.sqrt(3) * np.concatenate([[1.0], others, shares / self.predicted.size])
-
-
 def ranks(score: Vector, group: Indices) -> Vector:
     """Return ranks within groups, scaled to (0, 1); equal scores share their mean rank.
 
@@ -256,29 +212,47 @@ def ranks(score: Vector, group: Indices) -> Vector:
     return found
 
 
-def _legendre(t: Vector) -> tuple[Vector, Vector]:
-    """Return the first two Legendre polynomials, of variance 1 under the uniform distribution."""
-    return np.sqrt(3) * t, np.sqrt(5) * (3 * t**2 - 1) / 2
-
-
 @dataclass(frozen=True)
-class _Comparison:
-    """Means of the features per class and in the target, and the priors between them."""
+class Comparison:
+    """Functions of rows that tell how sure the classifier is, and their means on both sides.
+
+    Attributes
+    ----------
+    samples : Samples
+    features : ndarray of shape (n_val + n_target, n_features)
+        Probabilities, then the functions: `N_POOLED` of all rows, then one per decision of
+        `compared`. Validation comes first.
+    predicted : ndarray of shape (n_val + n_target,)
+        Decisions.
+    compared : ndarray
+        Decisions that are compared one by one.
+    by_class : ndarray of shape (K, n_features)
+        Means on validation.
+    deviation : ndarray of shape (n_features - K,)
+        How far the target's means of the functions are from the nearest mixture's.
+    priors : ndarray of shape (K,)
+        Of the nearest mixture.
+    response : ndarray of shape (K, K)
+        R: how the priors move with noise of mean probabilities.
+    variance : ndarray of shape (K,)
+        Of the priors.
+    worth : float
+        How many rows of the target validation is worth.
+    """
 
     samples: Samples
-    features: Features
+    features: Vector
+    predicted: Indices
+    compared: Indices
     by_class: Vector
-    """(K, n_features): means on validation."""
-    target: Vector
-    """(n_features,): means in the target."""
+    deviation: Vector
     priors: Vector
     response: Vector
-    """R: how the estimated priors move with whitened noise of mean probabilities, (K, K)."""
     variance: Vector
-    """Of the estimated priors."""
+    worth: float
 
     @classmethod
-    def of(cls, samples: Samples) -> _Comparison:
+    def of(cls, samples: Samples) -> Comparison:
         """Estimate the priors from mean probabilities, weighted by their noise at the priors."""
         seen = samples.class_counts > 0
         priors = seen / np.count_nonzero(seen)
@@ -296,27 +270,42 @@ class _Comparison:
         moves, ones = solved[:, :-1], solved[:, -1]
         response = root[:, None] * (moves - np.outer(ones, root @ moves / (root @ ones)))
         variance = (response**2).sum(axis=1)
-        features = Features.of(samples)
-        n = samples.n_val
-        total = sum_by(features.values[:n], samples.y_val, seen.size)
-        by_class = total / np.maximum(samples.class_counts, 1)[:, None]
-        target = features.values[n:].mean(axis=0)
-        response = response @ deviations.whitener.T
-        return cls(samples, features, by_class, target, priors, response, variance)
+        # functions of rounded rows, so that a file's decimals change nothing: what is 1 is a tie
+        sides, n, K = (samples.y_proba_val, samples.y_proba_target), samples.n_val, seen.size
+        coarse = np.concatenate([as_file(side) for side in sides])
+        at_row, predicted = np.arange(len(coarse)), coarse.argmax(axis=1)
+        top = coarse[at_row, predicted].round(MOST_DECIMALS)
+        coarse[at_row, predicted] = -1.0
+        runner_up = np.divide(
+            coarse.max(axis=1), 1 - top, out=np.ones_like(top), where=top < 1
+        ).round(MOST_DECIMALS)
+        pooled = []
+        for score in (top, runner_up):  # Legendre polynomials of ranks, of variance 1
+            t = 2 * ranks(score, predicted) - 1
+            pooled += [np.sqrt(3) * t, np.sqrt(5) * (3 * t**2 - 1) / 2]
+        fewest = np.minimum(
+            *(np.bincount(side, minlength=K) for side in (predicted[:n], predicted[n:]))
+        )
+        compared = np.flatnonzero(fewest >= LEAST_ROWS)
+        by_decision = np.where(predicted[:, None] == compared, pooled[0][:, None], 0.0)
+        features = np.column_stack([np.concatenate(sides, dtype=np.float64), *pooled, by_decision])
+        by_class = sum_by(features[:n], samples.y_val, K)
+        by_class /= np.maximum(samples.class_counts, 1)[:, None]
+        return cls(
+            samples,
+            features,
+            predicted,
+            compared,
+            by_class,
+            deviation=(features[n:].mean(axis=0) - priors @ by_class)[K:],
+            priors=priors,
+            response=response @ deviations.whitener.T,
+            variance=variance,
+            worth=samples.effective_size(priors),
+        )
 
-    @property
-    def worth(self) -> float:
-        """Return how many rows of the target validation is worth."""
-        return self.samples.effective_size(self.priors)
 
-    @property
-    def deviation(self) -> Vector:
-        """Return how far the target's features are from the nearest mixture's."""
-        K = self.priors.size
-        return (self.target - self.priors @ self.by_class)[K:]
-
-
-def draw_deviations(found: _Comparison, n_draws: int, rng: np.random.Generator) -> Vector:
+def draw_deviations(found: Comparison, n_draws: int, rng: np.random.Generator) -> Vector:
     r"""Draw deviations where the assumption holds, (n_draws, n_features - K).
 
     The target's noise is that of rows of both sides, weighted to the estimated priors; that of
@@ -324,10 +313,8 @@ def draw_deviations(found: _Comparison, n_draws: int, rng: np.random.Generator) 
     class with few rows may show less spread than it has (15 rows that are all sure): `BORROWED`
     rows' worth of its covariance come from all rows that are decided for it.
     """
-    samples, X, K = found.samples, found.features.values, found.priors.size
-    n, M, y, predicted = (
-        samples.class_counts, samples.n_target, samples.y_val, found.features.predicted
-    )  # fmt: skip
+    samples, X, predicted = found.samples, found.features, found.predicted
+    n, M, y, K = samples.class_counts, samples.n_target, samples.y_val, found.priors.size
     answer = X[:, K:] - X[:, :K] @ (found.response.T @ found.by_class[:, K:])
     share = M / (M + found.worth)
     weight = np.concatenate(
@@ -354,27 +341,41 @@ def draw_deviations(found: _Comparison, n_draws: int, rng: np.random.Generator) 
 
 
 def _compare(
-    found: _Comparison, alpha: float, n_resamples: int, rng: np.random.Generator
+    found: Comparison, alpha: float, n_resamples: int, rng: np.random.Generator
 ) -> tuple[float, float, int, float | None] | None:
     """Return the statistic, its p-value, degrees of freedom and detectable effect.
 
     The deviation is compared with draws; the scale comes from all of them alike.
     """
-    everything = np.vstack([found.deviation, draw_deviations(found, n_resamples, rng)])
-    everything -= everything.mean(axis=0)
-    scale = _scales(everything, found.features.n_pooled)
+    drawn = np.vstack([found.deviation, draw_deviations(found, n_resamples, rng)])
+    drawn -= drawn.mean(axis=0)
+    # what makes the statistic a sum of squares: pooled functions are whitened, others standardised
+    n, d = drawn.shape
+    scale = np.zeros((d, d))
+    values, vectors = np.linalg.eigh(drawn[:, :N_POOLED].T @ drawn[:, :N_POOLED] / n)
+    varies = values > max(NO_VARIANCE, 1e-8 * float(values[-1]))
+    white = vectors[:, varies] / np.sqrt(values[varies] * max(1, np.count_nonzero(varies)))
+    scale[:N_POOLED, : white.shape[1]] = white
+    variance = (drawn[:, N_POOLED:] ** 2).mean(axis=0)
+    varies = variance > max(NO_VARIANCE, 1e-8 * variance.max(initial=0.0))
+    at = N_POOLED + np.flatnonzero(varies)
+    scale[at, at] = 1 / np.sqrt(variance[varies] * max(1, at.size))
     if not scale.any():
         return None
-    scaled = everything @ scale
+    scaled = drawn @ scale
     squares = (scaled**2).sum(axis=1)
-    power = Power(scaled[1:], (found.features.percentile @ scale)[None], alpha)
+    # how the functions change if confidence rises by a unit of rank, in every decision
+    shares = np.bincount(found.predicted, minlength=found.priors.size)[found.compared]
+    others = np.zeros(N_POOLED - 1)
+    way = 2 * np.sqrt(3) * np.concatenate([[1.0], others, shares / found.predicted.size])
+    power = Power(scaled[1:], (way @ scale)[None], alpha)
     n_directions = int(np.count_nonzero(scale.any(axis=0)))
     chance = p_value(squares[1:], float(squares[0]))
     return float(squares[0]), chance, n_directions, power.detectable(most=0.5)
 
 
 def _compare_decisions(
-    found: _Comparison, alpha: float, n_resamples: int, rng: np.random.Generator
+    found: Comparison, alpha: float, n_resamples: int, rng: np.random.Generator
 ) -> tuple[float, float, int, None] | None:
     """Return statistic, p-value and degrees of freedom of the distance from every mixture.
 
@@ -395,19 +396,3 @@ def _compare_decisions(
     if spare < 1 and chance > alpha:
         return None
     return float(squares[0]), chance, max(spare, 1), None
-
-
-def _scales(deviations: Vector, n_pooled: int) -> Vector:
-    """Return the matrix that makes the statistic a sum of squares: whitened, then standardised."""
-    n, d = deviations.shape
-    scale = np.zeros((d, d))
-    values, vectors = np.linalg.eigh(deviations[:, :n_pooled].T @ deviations[:, :n_pooled] / n)
-    varies = values > max(NO_VARIANCE, 1e-8 * float(values[-1]))
-    white = vectors[:, varies] / np.sqrt(values[varies] * max(1, np.count_nonzero(varies)))
-    scale[:n_pooled, : white.shape[1]] = white
-    variance = (deviations[:, n_pooled:] ** 2).mean(axis=0)
-    varies = variance > max(NO_VARIANCE, 1e-8 * variance.max(initial=0.0))
-    single = np.zeros(variance.size)
-    single[varies] = 1 / np.sqrt(variance[varies] * max(1, np.count_nonzero(varies)))
-    scale[np.arange(n_pooled, d), np.arange(n_pooled, d)] = single
-    return scale

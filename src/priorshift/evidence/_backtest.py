@@ -31,8 +31,13 @@ from priorshift.border import (
     some,
 )
 from priorshift.estimators import PriorEstimator, as_estimator
-from priorshift.evidence._labels import Strata, measure_gains, rows_that_differ
-from priorshift.evidence._promises import act_on_target, fit_mean
+from priorshift.evidence._actions import (
+    Strata,
+    act_on_target,
+    fit_mean,
+    measure_gains,
+    rows_that_differ,
+)
 from priorshift.exceptions import missing
 from priorshift.text import plain
 from priorshift.verdict import SURE, WORTH, Action, Gain, Ruling, Verdict, take_best
@@ -327,7 +332,7 @@ def replay(
             warnings.simplefilter("ignore")  # what is odd about a part is not news about the whole
             fitted = estimator.fit(past, classes[y[others]], classes=classes, **given)
             estimate = fitted.estimate(target)
-            mean = fit_mean(fitted, past, classes[y[others]], **given).estimate(target)
+            mean = fit_mean(fitted, classes, past, classes[y[others]], **given).estimate(target)
             actions = act_on_target(estimate, mean, target.values)
         aim = goal.at(estimate.priors)
         strata = Strata(rows_that_differ(aim, actions), np.arange(here.size), y[here])

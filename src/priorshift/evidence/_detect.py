@@ -29,7 +29,6 @@ from priorshift.evidence._assumption import N_RESAMPLES, assumption_of
 from priorshift.evidence._deviations import (
     Deviations,
     Power,
-    column_noise,
     draw_noise,
     draw_permutations,
     p_value,
@@ -38,6 +37,7 @@ from priorshift.evidence._results import ShiftTest
 from priorshift.evidence._samples import (
     Samples,
     at_one_precision,
+    float_blocks,
     read_samples,
     without_repeats,
 )
@@ -118,8 +118,18 @@ def detect_shift(
     n_resamples = check_resamples(n_resamples, alpha)
     samples, rounded = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, notes = _null_priors(samples, source_priors, source_label_priors)
-    rng, known = as_generator(random_state), source_label_priors is not None
-    deviations, drawn, chance, permuted = _compare(samples, null, known, n_resamples, rng)
+    rng, deviations, counts = (
+        as_generator(random_state),
+        Deviations.of(samples, null),
+        samples.class_counts,
+    )
+    # rows are exchanged between the sides, unless the source's priors or the rows per class are set
+    permuted = source_label_priors is None and bool(counts.min() < counts.max())
+    if permuted:
+        drawn = draw_permutations(samples, n_resamples, rng) @ deviations.whitener
+    else:
+        drawn = draw_noise(samples, null, n_resamples, rng) @ deviations.whitener
+    chance = p_value((drawn**2).sum(axis=1), deviations.statistic)
     clean = without_repeats(samples)
     sides = zip(("validation", "the target"), clean[1:], strict=True)
     repeats = tuple(
@@ -157,52 +167,6 @@ def detect_shift(
         assumption=found,
         notes=notes + rounded + repeats,
     )
-
-
-def is_shifted(
-    y_proba_val: ArrayLike,
-    y_val: ArrayLike,
-    y_proba_target: ArrayLike,
-    source_label_priors: Any = None,
-    classes: ArrayLike | None = None,
-) -> bool:
-    """Return whether `detect_shift` rejects, without sizing the shift: for many targets.
-
-    Parameters
-    ----------
-    y_proba_val, y_val, y_proba_target, source_label_priors, classes
-        As for `detect_shift`; the level is 0.05, and the draws are the same every time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from priorshift.evidence import is_shifted
-    >>> cat, dog = [0.9, 0.1], [0.2, 0.8]
-    >>> validation = np.array([cat, dog] * 50), np.array([0, 1] * 50)
-    >>> is_shifted(*validation, np.array([cat] * 40 + [dog] * 10))
-    True
-    """
-    samples, _ = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
-    null, _ = _null_priors(samples, None, source_label_priors)
-    known, rng = source_label_priors is not None, np.random.default_rng(0)
-    return _compare(samples, null, known, 999, rng)[2] <= 0.05
-
-
-def _compare(
-    samples: Samples, null: Vector, known: bool, n_resamples: int, rng: np.random.Generator
-) -> tuple[Deviations, Vector, float, bool]:
-    """Compare deviations with draws under the null hypothesis, (n_resamples, n_directions).
-
-    Returns them, the p-value, and whether rows were exchanged between validation and target: not
-    where the source's priors are `known`, nor where the rows per class were chosen.
-    """
-    deviations, counts = Deviations.of(samples, null), samples.class_counts
-    permute = not known and bool(counts.min() < counts.max())
-    if permute:
-        drawn = draw_permutations(samples, n_resamples, rng) @ deviations.whitener
-    else:
-        drawn = draw_noise(samples, null, n_resamples, rng) @ deviations.whitener
-    return deviations, drawn, p_value((drawn**2).sum(axis=1), deviations.statistic), permute
 
 
 def _null_priors(
@@ -366,7 +330,12 @@ def ways_to_shift(samples: Samples, deviations: Deviations, rng: np.random.Gener
     seen = way @ deviations.C.T @ deviations.whitener
     # the noise of C makes any shift look larger than it is: subtract it
     square = (seen**2).sum(axis=1)
-    less = np.maximum(square - way**2 @ column_noise(samples, deviations.whitener), 0.0)
+    n, squares = samples.class_counts, np.zeros(samples.n_val)
+    for rows, block in float_blocks(samples.y_proba_val):
+        block -= deviations.C.T[samples.y_val[rows]]
+        squares[rows] = ((block @ deviations.whitener) ** 2).sum(axis=1)
+    noise = np.bincount(samples.y_val, squares, n.size) / np.maximum(n * (n - 1), 1)
+    less = np.maximum(square - way**2 @ noise, 0.0)
     shrink = np.sqrt(np.divide(less, square, out=np.zeros_like(square), where=square > 0))
     return seen * shrink[:, None]
 

@@ -70,9 +70,18 @@ class Deviations:
     @classmethod
     def of(cls, samples: Samples, priors: Vector) -> "Deviations":
         """Compute the deviations at the priors of the null hypothesis."""
-        M, size = samples.n_target, samples.effective_size(priors)
-        covariance = mixture_covariance(samples, priors)
-        whitener = whiten(covariance, samples.n_val + samples.n_target, priors.size / (M + size))
+        M, K, size = samples.n_target, priors.size, samples.effective_size(priors)
+        # the covariance of one row under p, from both sides, centred at the common mean
+        mean, of_target, of_class = mix(samples, priors)
+        covariance, weight = np.zeros((2, K, K)), of_class[samples.y_val]
+        for _, block in float_blocks(samples.y_proba_target):
+            block -= mean
+            covariance[0] += block.T @ block
+        for rows, block in float_blocks(samples.y_proba_val):
+            block -= mean
+            covariance[1] += block.T @ (weight[rows, None] * block)
+        total = covariance[0] * of_target + covariance[1]
+        whitener = whiten(total, samples.n_val + M, K / (M + size))
         return cls(samples.C, samples.q, priors, whitener / np.sqrt(1 / M + 1 / size))
 
     @property
@@ -104,26 +113,6 @@ def whiten(covariance: Vector, n_rows: int, least: float = 0.0) -> Vector:
     return vectors[:, varies] / np.sqrt(np.maximum(values[varies], least * values[-1]))
 
 
-def sum_signed(rows: Vector, n_draws: int, rng: np.random.Generator) -> Vector:
-    """Draw sums of rows, each times -1 or 1 with equal chances, (n_draws, K)."""
-    n = n_draws * len(rows)
-    bits = np.unpackbits(np.frombuffer(rng.bytes(-(-n // 8)), np.uint8), count=n)
-    positive = bits.reshape(n_draws, len(rows)).astype(np.float64) @ rows
-    return np.asarray(2 * positive - rows.sum(axis=0))
-
-
-def class_scales(samples: Samples, priors: Vector) -> Vector:
-    """Return the factor of centred validation rows, per class.
-
-    A class with one row shows no spread of its own: it gets the mean spread of the others.
-    """
-    n = samples.class_counts
-    freedom = np.maximum(n - 1, 0)
-    squares = np.divide(priors**2, n * freedom, out=np.zeros_like(priors), where=freedom > 0)
-    squares += float((priors[n == 1] ** 2).sum()) / float(freedom.sum())
-    return np.sqrt(squares)
-
-
 def group_rows(rows: Vector, size: int, rng: np.random.Generator) -> Vector:
     """Sum random groups of `size` rows; what is left over is the last group."""
     if size <= 1:
@@ -148,7 +137,10 @@ def draw_signed(
     for block in blocks:
         rows = group_rows(block, size, rng)
         for part in row_blocks(len(rows), n_draws, 8 * ENTRIES):
-            drawn = drawn + sum_signed(rows[part], n_draws, rng)
+            chosen, n = rows[part], n_draws * len(rows[part])
+            bits = np.unpackbits(np.frombuffer(rng.bytes(-(-n // 8)), np.uint8), count=n)
+            positive = bits.reshape(n_draws, -1).astype(np.float64) @ chosen
+            drawn = drawn + (2 * positive - chosen.sum(axis=0))
     return drawn
 
 
@@ -162,36 +154,29 @@ def draw_mean_noise(y_proba: Floats, n_draws: int, rng: np.random.Generator) -> 
 
 def draw_noise(samples: Samples, priors: Vector, n_draws: int, rng: np.random.Generator) -> Vector:
     """Draw the noise of q - C p, (n_draws, K)."""
-    C, mixture, K = samples.C, Mixed.of(samples, priors), priors.size
-    of_target, of_validation = (np.sqrt(one / samples.n_target) for one in mixture.row_weights)
-    of_class = class_scales(samples, priors)
+    C, K, n = samples.C, priors.size, samples.class_counts
+    mean, *weights = mix(samples, priors)
+    of_target, of_validation = (np.sqrt(one / samples.n_target) for one in weights)
+    # a class with one row shows no spread of its own: it gets the mean spread of the others
+    freedom = np.maximum(n - 1, 0)
+    squares = np.divide(priors**2, n * freedom, out=np.zeros_like(priors), where=freedom > 0)
+    of_class = np.sqrt(squares + float((priors[n == 1] ** 2).sum()) / float(freedom.sum()))
 
     def from_target() -> Iterator[Vector]:
         for _, block in float_blocks(samples.y_proba_target):
-            yield of_target * (block - mixture.mean)
+            yield of_target * (block - mean)
 
     def from_validation() -> Iterator[Vector]:
         # once as rows that the target might have had, once as what C was counted from
         for rows, block in float_blocks(samples.y_proba_val):
             at = samples.y_val[rows]
-            yield (block - mixture.mean) * of_validation[at, None]
+            yield (block - mean) * of_validation[at, None]
             yield (block - C.T[at]) * of_class[at, None]
 
     drawn = draw_signed(from_target(), n_draws, group_size(samples.n_target, K), rng)
     return np.asarray(
         drawn + draw_signed(from_validation(), n_draws, group_size(samples.n_val, K), rng)
     )
-
-
-def column_noise(samples: Samples, whitener: Vector) -> Vector:
-    """Return the variance of each column of C after whitening, summed over directions."""
-    C, n = samples.C, samples.class_counts
-    squares = np.zeros(samples.n_val)
-    for rows, block in float_blocks(samples.y_proba_val):
-        block -= C.T[samples.y_val[rows]]
-        squares[rows] = ((block @ whitener) ** 2).sum(axis=1)
-    total = np.bincount(samples.y_val, weights=squares, minlength=n.size)
-    return total / np.maximum(n * (n - 1), 1)
 
 
 def draw_permutations(samples: Samples, n_draws: int, rng: np.random.Generator) -> Vector:
@@ -230,36 +215,17 @@ def draw_permutations(samples: Samples, n_draws: int, rng: np.random.Generator) 
     return drawn
 
 
-@dataclass(frozen=True)
-class Mixed:
-    """Both sides as one sample drawn under p: validation rows are weighted by p of their class."""
+def mix(samples: Samples, priors: Vector) -> tuple[Vector, float, Vector]:
+    """Take both sides for one sample drawn under p: validation rows are weighted by their class.
 
-    mean: Vector
-    row_weights: tuple[float, Vector]
-    """Of a target row, and per class of a validation row; over all rows they sum to 1."""
-
-    @classmethod
-    def of(cls, samples: Samples, priors: Vector) -> "Mixed":
-        """Pool both sides, each weighted by its effective size."""
-        n, M, size = samples.class_counts, samples.n_target, samples.effective_size(priors)
-        share = M / (M + size)
-        of_class = np.divide(priors, n, out=np.zeros_like(priors), where=n > 0)
-        mean = share * samples.q + (1 - share) * samples.C @ priors
-        return cls(mean, (share / M, (1 - share) * of_class))
-
-
-def mixture_covariance(samples: Samples, priors: Vector) -> Vector:
-    """Return the covariance of one row under p, from both sides, centred at the common mean."""
-    mixture, K = Mixed.of(samples, priors), priors.size
-    of_target, of_class = mixture.row_weights
-    total, weight = np.zeros((2, K, K)), of_class[samples.y_val]
-    for _, block in float_blocks(samples.y_proba_target):
-        block -= mixture.mean
-        total[0] += block.T @ block
-    for rows, block in float_blocks(samples.y_proba_val):
-        block -= mixture.mean
-        total[1] += block.T @ (weight[rows, None] * block)
-    return total[0] * of_target + total[1]
+    Returns the mean row, and the weights of a target row and, per class, of a validation row; over
+    all rows they sum to 1.
+    """
+    n, M, size = samples.class_counts, samples.n_target, samples.effective_size(priors)
+    share = M / (M + size)
+    of_class = np.divide(priors, n, out=np.zeros_like(priors), where=n > 0)
+    mean = share * samples.q + (1 - share) * samples.C @ priors
+    return mean, share / M, (1 - share) * of_class
 
 
 class Power:
@@ -277,7 +243,9 @@ class Power:
 
     def __init__(self, noise: Vector, ways: Vector, alpha: float) -> None:
         own = (noise**2).sum(axis=1)
-        self.limit = critical_value(own, alpha)
+        # the value beyond which the p-value is at most alpha; infinite with too few draws
+        beyond = int(np.floor(alpha * (own.size + 1)))
+        self.limit = float(np.sort(own)[own.size - beyond]) if beyond else np.inf
         self.own = own[:, None]
         self.cross = 2 * noise @ ways.T
         self.square = (ways**2).sum(axis=1)
@@ -296,14 +264,6 @@ class Power:
             middle = (low + high) / 2
             low, high = (low, middle) if self.at(middle) >= WANTED_POWER else (middle, high)
         return high
-
-
-def critical_value(drawn: Vector, alpha: float) -> float:
-    """Return the value beyond which the p-value is at most alpha; infinite with too few draws."""
-    most_beyond = int(np.floor(alpha * (drawn.size + 1))) - 1
-    if most_beyond < 0:
-        return np.inf
-    return float(np.sort(drawn)[drawn.size - 1 - most_beyond])
 
 
 def p_value(drawn: Vector, observed: float) -> float:

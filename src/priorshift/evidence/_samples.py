@@ -6,7 +6,7 @@ so they look more certain than they are.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,35 +24,29 @@ from priorshift.border import (
 from priorshift.counts import Confusion, DecisionCounts
 
 
-@dataclass(frozen=True)
 class Samples:
-    """Clean predictions: validation with labels, the target without."""
+    """Clean predictions: validation with labels, the target without.
 
-    classes: Labels
-    validation: Predictions
-    y_val: Indices
-    y_proba_target: Floats
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    validation : Predictions
+    y_proba_val, y_proba_target : ndarray of shape (n_val, n_classes) and (n_target, n_classes)
+    y_val : ndarray of shape (n_val,)
+        Labels as indices.
+    class_counts : ndarray of shape (n_classes,)
+        Validation rows per class.
+    n_val, n_target : int
+    """
 
-    @property
-    def y_proba_val(self) -> Floats:
-        """Predictions of validation."""
-        values: Floats = self.validation.values
-        return values
-
-    @property
-    def class_counts(self) -> Indices:
-        """Validation rows per class."""
-        return np.bincount(self.y_val, minlength=self.classes.size)
-
-    @property
-    def n_val(self) -> int:
-        """Rows of validation."""
-        return self.y_val.size
-
-    @property
-    def n_target(self) -> int:
-        """Rows of the target."""
-        return self.y_proba_target.shape[0]
+    def __init__(
+        self, classes: Labels, validation: Predictions, y_val: Indices, y_proba_target: Floats
+    ) -> None:
+        self.classes, self.validation, self.y_val = classes, validation, y_val
+        self.y_proba_val: Floats = validation.values
+        self.y_proba_target = y_proba_target
+        self.class_counts = np.bincount(y_val, minlength=classes.size)
+        self.n_val, self.n_target = y_val.size, y_proba_target.shape[0]
 
     @property
     def confusion(self) -> Confusion:
@@ -82,12 +76,8 @@ class Samples:
 
     def rows(self, val: Indices | Mask, target: Indices | Mask) -> "Samples":
         """Select rows of both sides."""
-        return replace(
-            self,
-            validation=Predictions.from_checked(self.y_proba_val[val]),
-            y_val=self.y_val[val],
-            y_proba_target=self.y_proba_target[target],
-        )
+        validation = Predictions.from_checked(self.y_proba_val[val])
+        return Samples(self.classes, validation, self.y_val[val], self.y_proba_target[target])
 
 
 def read_samples(
@@ -176,22 +166,20 @@ def precision_of(y_proba: Floats) -> Precision | None:
     if unsure.size < FEWEST_UNSURE:
         return None
     least_sure = y_proba[unsure[np.argsort(largest[unsure], kind="stable")[:N_ROWS]]]
+    least_sure = least_sure.astype(np.float64)
     for decimals in range(1, MOST_DECIMALS):
         if (np.abs(largest - largest.round(decimals))[unsure] < ON_GRID).all():
             total = y_proba.sum(axis=1, dtype=np.float64)
             return Precision(decimals, bool((np.abs(total - 1) < 1e-5).all()))
-        if decimals > 1 and _on_hidden_grid(least_sure.astype(np.float64), decimals):
+        # rounded rows may have been divided by their sums, which are 1 but for a few units
+        most_off = min(y_proba.shape[1] // 2 + 1, 10**decimals // 4)
+        units = (10**decimals + np.arange(-most_off, most_off + 1))[:, None]
+        if decimals > 1 and all(
+            (np.abs(row - (row * units).round() / units).max(axis=1) < ON_GRID).any()
+            for row in least_sure
+        ):
             return Precision(decimals, normalised=True)
     return None
-
-
-def _on_hidden_grid(rows: Vector, decimals: int) -> bool:
-    """Tell whether rounded rows were divided by their sums, which are 1 but for a few units."""
-    most_off = min(rows.shape[1] // 2 + 1, 10**decimals // 4)
-    units = (10**decimals + np.arange(-most_off, most_off + 1))[:, None]
-    return all(
-        (np.abs(row - (row * units).round() / units).max(axis=1) < ON_GRID).any() for row in rows
-    )
 
 
 def as_file(y_proba: Floats) -> Floats:
@@ -217,16 +205,15 @@ def at_one_precision(samples: Samples) -> tuple[Samples, tuple[str, ...]]:
     coarse = min((one for one in (val, target) if one), key=lambda one: one.decimals, default=None)
     if coarse is None or (val and target and val.decimals == target.decimals):
         return samples, ()
+    validation, rows = samples.validation, samples.y_proba_target
     if coarse is target:
-        coarsened = Predictions.from_checked(coarse.apply(samples.y_proba_val))
-        samples = replace(samples, validation=coarsened)
+        validation = Predictions.from_checked(coarse.apply(samples.y_proba_val))
         finer, coarser = "validation", "the target"
     else:
-        samples = replace(samples, y_proba_target=coarse.apply(samples.y_proba_target))
+        rows = coarse.apply(rows)
         finer, coarser = "the target", "validation"
-    return samples, (
-        f"{coarser} was rounded to {coarse.decimals} decimals, so {finer} was rounded alike.",
-    )
+    said = f"{coarser} was rounded to {coarse.decimals} decimals, so {finer} was rounded alike."
+    return Samples(samples.classes, validation, samples.y_val, rows), (said,)
 
 
 # Repeated rows ----------------------------------------------------------------------------------

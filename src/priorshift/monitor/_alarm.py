@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import binom
 
-from priorshift._typing import Indices, Labels, Vector
+from priorshift._typing import Labels, Vector
 from priorshift.border import some
 from priorshift.counts import Confusion
 from priorshift.exceptions import PriorShiftWarning, warn_user
@@ -115,13 +115,26 @@ def source_decisions(
     classes : ndarray of shape (n_classes,)
     rng : numpy.random.Generator
     """
-    if label_priors is None:
-        drawn = confusion.counts.sum(axis=1)
-    else:
-        wanted = rng.multinomial(_largest_sample(confusion, label_priors), label_priors)
-        drawn = _draw_by_class(confusion.counts, wanted, rng)
+    rows, K = confusion.class_weights, classes.size
+    drawn = confusion.counts.sum(axis=1)
+    if label_priors is not None:
+        # as many labels as can be drawn with hardly any chance to run out of rows
+        low, high = 0, int(rows.sum())
+        while low < high:
+            middle = (low + high + 1) // 2
+            if binom.sf(rows, middle, label_priors).sum() <= SHORT:
+                low = middle
+            else:
+                high = middle - 1
+        wanted = rng.multinomial(low, label_priors)
+        by_class = confusion.counts.T.ravel().astype(np.intp)  # decisions of class 0, of class 1...
+        label, decision = np.divmod(np.repeat(np.arange(K * K), by_class), K)
+        order = np.lexsort((rng.random(label.size), label))
+        first = np.searchsorted(label, np.arange(K))
+        chosen = order[np.arange(label.size) - first[label] < wanted[label]]
+        drawn = np.bincount(decision[chosen], minlength=K).astype(np.float64)
     if drawn.sum() < FEW_ROWS:
-        why, rows = "", confusion.class_weights
+        why = ""
         if label_priors is not None:
             wide = np.full_like(rows, np.inf)
             enough_for = np.divide(rows, label_priors, out=wide, where=label_priors > 0)
@@ -133,27 +146,3 @@ def source_decisions(
             PriorShiftWarning,
         )
     return drawn
-
-
-def _draw_by_class(counts: Vector, wanted: Indices, rng: np.random.Generator) -> Vector:
-    """Count the decisions of the wanted number of rows per class, drawn without replacement."""
-    K = wanted.size
-    by_class = counts.T.ravel().astype(np.intp)  # all decisions of class 0, then of class 1, ...
-    label, decision = np.divmod(np.repeat(np.arange(K * K), by_class), K)
-    order = np.lexsort((rng.random(label.size), label))
-    first = np.searchsorted(label, np.arange(K))
-    chosen = order[np.arange(label.size) - first[label] < wanted[label]]
-    return np.bincount(decision[chosen], minlength=K).astype(np.float64)
-
-
-def _largest_sample(confusion: Confusion, priors: Vector) -> int:
-    """Return how many labels can be drawn by `priors` with hardly any chance to run out of rows."""
-    rows = confusion.class_weights
-    low, high = 0, int(rows.sum())
-    while low < high:
-        middle = (low + high + 1) // 2
-        if binom.sf(rows, middle, priors).sum() <= SHORT:
-            low = middle
-        else:
-            high = middle - 1
-    return low

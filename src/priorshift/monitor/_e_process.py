@@ -60,17 +60,7 @@ def batch_scores(counts: Vector, before: Vector, rng: np.random.Generator) -> Ve
     >>> batch_scores(np.array([80, 20]), np.array([500, 500]), rng).round(1)
     array([5.9])
     """
-    kept = n_scores(counts.shape[-1])
-    total = counts + before
-    drawn, of_kind, draws, rows = (
-        np.concatenate([tree, apart], axis=-1)[..., :kept]
-        for tree, apart in (
-            (_left(counts), counts),
-            (_left(total), total),
-            (_both(counts), _all(counts)),
-            (_both(total), _all(total)),
-        )
-    )
+    (drawn, draws), (of_kind, rows) = _split(counts), _split(counts + before)
     return normal_scores(drawn, of_kind, draws, rows, rng.random(drawn.shape))
 
 
@@ -140,28 +130,19 @@ def _leaves(n_classes: int) -> int:
     return int(1 << (n_classes - 1).bit_length())
 
 
-def _levels(counts: Vector) -> list[Vector]:
-    """Return the counts of the tree's nodes, from its leaves to its root."""
-    n_empty = _leaves(counts.shape[-1]) - counts.shape[-1]
-    levels = [np.concatenate([counts, np.zeros((*counts.shape[:-1], n_empty))], axis=-1)]
-    while levels[-1].shape[-1] > 1:
+def _split(counts: Vector) -> tuple[Vector, Vector]:
+    """Return the counts of parts, and of the wholes that they are parts of.
+
+    The parts are the left children of the tree's inner nodes, then each class, of more than two.
+    """
+    K = counts.shape[-1]
+    levels = [np.concatenate([counts, np.zeros((*counts.shape[:-1], _leaves(K) - K))], axis=-1)]
+    while levels[-1].shape[-1] > 1:  # from the leaves to the root
         levels.append(levels[-1][..., ::2] + levels[-1][..., 1::2])
-    return levels
-
-
-def _left(counts: Vector) -> Vector:
-    """Return the count of the left child of every inner node."""
-    return np.concatenate([level[..., ::2] for level in _levels(counts)[:-1]], axis=-1)
-
-
-def _both(counts: Vector) -> Vector:
-    """Return the count of every inner node."""
-    return np.concatenate(_levels(counts)[1:], axis=-1)
-
-
-def _all(counts: Vector) -> Vector:
-    """Return the count of all classes, once per class."""
-    return np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
+    left, all_classes = [level[..., ::2] for level in levels[:-1]], levels[-1]
+    parts = np.concatenate([*left, counts], axis=-1)
+    wholes = np.concatenate([*levels[1:], np.broadcast_to(all_classes, counts.shape)], axis=-1)
+    return parts[..., : n_scores(K)], wholes[..., : n_scores(K)]
 
 
 REACH = 12
@@ -202,20 +183,12 @@ def normal_scores(
     flip = drawn > mean
     low = np.where(flip, draws - drawn, drawn)
     kind = np.where(flip, rows - of_kind, of_kind)
-    chance = np.exp(_log_chance(low, kind, draws, rows))
+    ways = _log_choose(kind, low) + _log_choose(rows - kind, draws - low)
+    chance = np.exp(ways - _log_choose(rows, draws))
     below = chance * _tail(low, kind, draws, rows)
     u = np.where(flip, 1 - uniform, uniform)
     scores = ndtri(np.clip(below + u * chance, LEAST, 1 - 1e-16))
     return np.where(flip, -scores, scores)
-
-
-def _log_chance(drawn: Vector, of_kind: Vector, draws: Vector, rows: Vector) -> Vector:
-    """Return the log-probability of N."""
-    return (
-        _log_choose(of_kind, drawn)
-        + _log_choose(rows - of_kind, draws - drawn)
-        - _log_choose(rows, draws)
-    )
 
 
 def _log_choose(n: Vector, k: Vector) -> Vector:
@@ -235,12 +208,9 @@ def _tail(drawn: Vector, of_kind: Vector, draws: Vector, rows: Vector) -> Vector
     tails = np.empty(needed.size)
     for at in range(0, needed.size, step):
         chosen = order[at : at + step]
-        tails[chosen] = _summed(int(needed[chosen[-1]]), *(values[chosen] for values in given))
+        few, kind, n, all_rows = (values[chosen] for values in given)
+        x = few - np.arange(int(needed[chosen[-1]]))
+        ratio = x * (all_rows - kind - n + x) / ((kind - x + 1) * (n - x + 1))
+        # 0 at the least possible N; below it, it must stay 0 instead of turning negative
+        tails[chosen] = np.cumprod(np.maximum(ratio, 0.0), axis=1).sum(axis=1)
     return tails.reshape(drawn.shape)
-
-
-def _summed(n_terms: int, drawn: Vector, of_kind: Vector, draws: Vector, rows: Vector) -> Vector:
-    x = drawn - np.arange(n_terms)
-    ratio = x * (rows - of_kind - draws + x) / ((of_kind - x + 1) * (draws - x + 1))
-    # the ratio is 0 at the least possible N; below it, it must stay 0 instead of turning negative
-    return np.cumprod(np.maximum(ratio, 0.0), axis=1).sum(axis=1)

@@ -183,8 +183,16 @@ class PriorMonitor(BaseEstimator):
         rng = as_generator(self.random_state)
         reference = np.zeros(estimator.classes_.size)  # rates are no sample of the source
         if confusion is None:
+            if estimator._decisions_only:
+                hard = estimator.confusion_
+            else:
+                y_proba, y = column_of(y_proba, y)
+                names = estimator.classes_
+                values = in_class_order(check_proba(y_proba, classes=names), names)
+                index = encode_labels(read_labels(y, values.shape[0]), names)
+                hard = Confusion.from_arrays(values, index, decision="hard")
             reference = source_decisions(
-                _hard_confusion(estimator, y_proba, y),
+                hard,
                 None if source_label_priors is None else estimator.source_label_priors_,
                 estimator.classes_,
                 rng,
@@ -347,13 +355,3 @@ class PriorMonitor(BaseEstimator):
         pooled, decision = past.pooled(online), self.estimator_.confusion_.decision
         rows = max(round(float(pooled.sum())), 1)
         return self.estimator_.estimate_counts(DecisionCounts(pooled, decision, rows))
-
-
-def _hard_confusion(estimator: PriorEstimator, y_proba: Any, y: Any) -> Confusion:
-    """Count the hard decisions of validation by class; an estimator of decisions has done so."""
-    if estimator._decisions_only:
-        return estimator.confusion_
-    y_proba, y = column_of(y_proba, y)
-    values = in_class_order(check_proba(y_proba, classes=estimator.classes_), estimator.classes_)
-    index = encode_labels(read_labels(y, values.shape[0]), estimator.classes_)
-    return Confusion.from_arrays(values, index, decision="hard")

@@ -18,7 +18,7 @@ the weights, and lets any method turn the result into priors.
 **A window** of the last batches, and **an average with a half-life**, are the two plain ways.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -84,7 +84,8 @@ class DyadicPools:
     @property
     def surviving(self) -> Mask:
         """Which pools go on with the next batch."""
-        return _alive(self.starts, self.n_batches)
+        largest_power = self.starts & -self.starts  # the 2^k in r 2^k
+        return (self.starts == 0) | (self.n_batches < self.starts + LIFETIME * largest_power)
 
     def add(self, values: Vector) -> "DyadicPools":
         """Return the surviving pools with the next batch added, which also begins its own pool."""
@@ -94,11 +95,6 @@ class DyadicPools:
             np.vstack([self.sums[keep] + values, values]),
             self.n_batches + 1,
         )
-
-
-def _alive(starts: Indices, batch: int) -> Mask:
-    largest_power = starts & -starts  # the 2^k in r 2^k
-    return (starts == 0) | (batch < starts + LIFETIME * largest_power)
 
 
 @dataclass(frozen=True)
@@ -159,127 +155,84 @@ class LeadingHistory:
         seen = self.pools.n_batches
         if not seen:
             return LeadingHistory(self.pools.add(counts), np.zeros(1), 0.0, counts)
-        squares = self.squares + self._noise(counts)
-        judged = self.log_weights - self._losses(counts, squares / seen)
+        # the variance of one row that this batch and the last suggest, jumps cut short
+        last, rows = self.last.sum(), counts.sum()
+        apart = ((self.last / last - counts / rows) ** 2).sum()
+        noise = float(apart / (1 / last + 1 / rows))
+        squares = self.squares
+        squares += noise if seen < 2 else min(noise, JUMP * self.squares / (seen - 1))
+        errors = ((self._plays - counts / rows) ** 2).sum(axis=1)
+        losses = rows * errors / (2 * max(squares / seen, SMALLEST_VARIANCE))
+        judged = self.log_weights - losses
         judged = np.maximum(judged - np.logaddexp.reduce(judged), FAINT)[self.pools.surviving]
         joined = np.append(judged + np.log(seen / (seen + 1)), -np.log(seen + 1))
         return LeadingHistory(
             self.pools.add(counts), joined - np.logaddexp.reduce(joined), squares, counts
         )
 
-    def _noise(self, counts: Vector) -> float:
-        """Return the variance of one row that this batch and the last suggest, jumps cut short."""
-        rows, more, seen = self.last.sum(), counts.sum(), self.pools.n_batches
-        apart = ((self.last / rows - counts / more) ** 2).sum()
-        found = float(apart / (1 / rows + 1 / more))
-        return found if seen < 2 else min(found, JUMP * self.squares / (seen - 1))
-
-    def _losses(self, counts: Vector, variance: float) -> Vector:
-        rows = counts.sum()
-        errors = ((self._plays - counts / rows) ** 2).sum(axis=1)
-        return rows * errors / (2 * max(variance, SMALLEST_VARIANCE))
-
-
-@dataclass(frozen=True)
-class Window:
-    """The last batches: a number of them, or as few as hold a number of rows.
-
-    Attributes
-    ----------
-    length : float
-        Batches or rows.
-    unit : {"batches", "rows"}
-    counts : ndarray of shape (n_kept, n_classes)
-        Decisions of each batch in the window, the oldest first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> window = Window(25, "rows", counts=np.zeros((0, 2)))
-    >>> for _ in range(9):
-    ...     window = window.add(np.array([7.0, 3.0]))
-    >>> window.pooled
-    array([21.,  9.])
-    """
-
-    length: float
-    unit: Unit
-    counts: Vector
-
-    @property
-    def pooled(self) -> Vector:
-        """Decisions of all batches in the window."""
-        return self.counts.sum(axis=0)
-
-    def add(self, counts: Vector) -> "Window":
-        """Return the window with the next batch added and those too old dropped."""
-        kept = np.vstack([self.counts, counts])
-        if self.unit == "batches":
-            return Window(self.length, self.unit, kept[-int(self.length) :])
-        since = np.cumsum(kept.sum(axis=1)[::-1])[::-1]  # rows from each batch to the last
-        enough = np.flatnonzero(since >= self.length)
-        return Window(self.length, self.unit, kept[enough[-1] :] if enough.size else kept)
-
-
-@dataclass(frozen=True)
-class Fading:
-    r"""All batches, with weights that halve every `half_life`: :math:`\sum_s 2^{-(t - s) / h} N_s`.
-
-    Attributes
-    ----------
-    half_life : float
-        Batches or rows.
-    unit : {"batches", "rows"}
-    pooled : ndarray of shape (n_classes,)
-        The weighted decisions.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Fading(1, "batches", pooled=np.zeros(2)).add(np.array([8.0, 0])).add([0, 8.0]).pooled
-    array([4., 8.])
-    """
-
-    half_life: float
-    unit: Unit
-    pooled: Vector
-
-    def add(self, counts: Vector) -> "Fading":
-        """Return the average with the next batch."""
-        age = 1.0 if self.unit == "batches" else float(np.sum(counts))
-        decay = 2.0 ** (-age / self.half_life)
-        return Fading(self.half_life, self.unit, decay * self.pooled + counts)
-
 
 @dataclass(frozen=True)
 class Past:
-    """What each of the three ways keeps of the batches so far; all three are small."""
+    r"""What each of the three ways keeps of the batches so far; all three are small.
+
+    Attributes
+    ----------
+    leading : LeadingHistory
+    recent : ndarray of shape (n_kept, n_classes)
+        Decisions of each batch in the window, the oldest first: the last `window` batches, or as
+        few as hold that many rows.
+    fading : ndarray of shape (n_classes,)
+        Decisions of all batches, with weights that halve every `half_life`:
+        :math:`\sum_s 2^{-(t - s) / h} N_s`.
+    window, half_life : float
+        In `unit`.
+    unit : {"batches", "rows"}
+    n_batches : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> past = Past.empty(2, window=25, half_life=10, unit="rows")
+    >>> for _ in range(9):
+    ...     past = past.add(np.array([7.0, 3.0]))
+    >>> past.pooled("window"), past.pooled("exponential").round(2)
+    (array([21.,  9.]), array([13.97,  5.99]))
+    """
 
     leading: LeadingHistory
-    window: Window
-    fading: Fading
+    recent: Vector
+    fading: Vector
+    window: float
+    half_life: float
+    unit: Unit
     n_batches: int = 0
 
     @classmethod
     def empty(cls, n_classes: int, *, window: float, half_life: float, unit: Unit) -> "Past":
         """Return a past without batches."""
-        return cls(
-            LeadingHistory.empty(n_classes),
-            Window(window, unit, np.zeros((0, n_classes))),
-            Fading(half_life, unit, np.zeros(n_classes)),
-        )
+        nothing = np.zeros((0, n_classes)), np.zeros(n_classes)
+        return cls(LeadingHistory.empty(n_classes), *nothing, window, half_life, unit)
 
     def add(self, counts: Vector) -> "Past":
         """Return the past with the next batch."""
-        return Past(
-            self.leading.add(counts),
-            self.window.add(counts),
-            self.fading.add(counts),
-            self.n_batches + 1,
+        recent = np.vstack([self.recent, counts])
+        if self.unit == "batches":
+            age, recent = 1.0, recent[-int(self.window) :]
+        else:
+            age = float(counts.sum())
+            since = np.cumsum(recent.sum(axis=1)[::-1])[::-1]  # rows from each batch to the last
+            enough = np.flatnonzero(since >= self.window)
+            recent = recent[enough[-1] :] if enough.size else recent
+        return replace(
+            self,
+            leading=self.leading.add(counts),
+            recent=recent,
+            fading=2.0 ** (-age / self.half_life) * self.fading + counts,
+            n_batches=self.n_batches + 1,
         )
 
     def pooled(self, online: Online) -> Vector:
         """Return the weighted counts of decisions."""
         if online == "flh-ftl":
             return self.leading.pooled
-        return self.window.pooled if online == "window" else self.fading.pooled
+        return self.recent.sum(axis=0) if online == "window" else self.fading

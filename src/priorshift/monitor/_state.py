@@ -76,24 +76,11 @@ def save_monitor(monitor: PriorMonitor, path: str | os.PathLike[str]) -> Path:
 
 
 def load_monitor(path: str | os.PathLike[str]) -> PriorMonitor:
-    """Read a monitor; a link is refused."""
-    content = _read(Path(path))
-    try:
-        return _unpack_monitor(content)
-    except KeyError as error:
-        told = f"it lacks {error}"
-    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
-        told = str(error).rstrip(".")
-    raise ValueError(
-        f"{path} is not a whole monitor: {told}. Restore it from a copy, or start a new monitor."
-    )
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Read what a monitor wrote; refuse any other file."""
-    refuse_link(path)
-    require_file(path)
-    text, document = read_private(path), None
+    """Read a monitor; a link and any other file are refused."""
+    file = Path(path)
+    refuse_link(file)
+    require_file(file)
+    text, document = read_private(file), None
     with suppress(ValueError):
         document = read_json(text)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -114,7 +101,15 @@ def _read(path: Path) -> dict[str, Any]:
             f"{content.get('priorshift_version')}; this is priorshift {__version__}, which reads "
             f"version {VERSION}. Use the priorshift that wrote it, or start a new monitor."
         )
-    return content
+    try:
+        return _unpack_monitor(content)
+    except KeyError as error:
+        told = f"it lacks {error}"
+    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
+        told = str(error).rstrip(".")
+    raise ValueError(
+        f"{path} is not a whole monitor: {told}. Restore it from a copy, or start a new monitor."
+    )
 
 
 @np.errstate(all="ignore")
@@ -223,7 +218,14 @@ def _describe_estimator(estimator: PriorEstimator) -> dict[str, Any]:
         "arrays": {name: array_to_json(array) for name, array in arrays.items()},
         **state,
     }
-    lost = vars(estimator).keys() - vars(_restore_estimator(described)).keys()
+    try:
+        restored = _restore_estimator(described)
+    except ValueError as error:
+        raise ValueError(
+            f"a monitor with {name} cannot be saved: {error}. Fit it to probabilities that are 0 "
+            f"or at least {LEAST:g}."
+        ) from None
+    lost = vars(estimator).keys() - vars(restored).keys()
     if lost:
         raise ValueError(
             f"a monitor with {name} cannot be saved: its fit also sets {some(sorted(lost))}, which "

@@ -1,7 +1,8 @@
-"""Plot priors, confusion matrices, calibration, costs, sample sizes and methods.
+"""Plot priors, confusion matrices, calibration, costs and methods.
 
 As in scikit-learn, each display has `from_*` class methods that compute and plot, a constructor
-that accepts the computed numbers, `plot(ax=None)` and `frame()`. Only `plot` needs Matplotlib.
+that accepts the computed numbers, which stay its attributes, and `plot(ax=None)`. Only `plot` needs
+Matplotlib.
 """
 
 from priorshift.plotting._labelled import ConfusionDisplay, CostDisplay, ReliabilityDisplay
@@ -10,7 +11,6 @@ from priorshift.plotting._shares import (
     GroupsDisplay,
     MonitorDisplay,
     PriorsDisplay,
-    SampleSizeDisplay,
 )
 
 __all__ = [
@@ -21,5 +21,4 @@ __all__ = [
     "MonitorDisplay",
     "PriorsDisplay",
     "ReliabilityDisplay",
-    "SampleSizeDisplay",
 ]

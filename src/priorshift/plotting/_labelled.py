@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from priorshift._results import Backend, make_frame
-from priorshift._typing import Indices, Labels, Mask, Vector
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.adapt import cheapest, check_costs, prior_ratio
 from priorshift.border import (
     check_classes,
@@ -18,7 +17,6 @@ from priorshift.border import (
     some,
 )
 from priorshift.counts import Confusion, Decision
-from priorshift.evidence import HISTOGRAM_EDGES, Reliability
 from priorshift.intervals import wilson_bounds
 from priorshift.plotting.style import (
     BLUE,
@@ -30,7 +28,6 @@ from priorshift.plotting.style import (
     draw_heatmap,
     ink,
     share_axis,
-    thinned,
     write_cells,
     write_head,
     write_title,
@@ -172,20 +169,13 @@ class ConfusionDisplay(Display):
         write_title(ax, "Confusion matrix", "; ".join(notes))
         return self
 
-    def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row per cell (decision, class, share), as a frame of the named library."""
-        K = self.classes.size
-        columns = {
-            "decision": np.repeat(self.classes, K),
-            "true_class": np.tile(self.classes, K),
-            "share": np.where(self.seen, self.conditional, np.nan).ravel(),
-        }
-        return make_frame(columns, backend)
-
     def _names(self) -> tuple[Indices, list[str]]:
         """Return which classes the axes name, and how."""
         K = self.classes.size
-        at = np.arange(K) if K <= self.MAX_NAMES else thinned(K, 12)
+        at = np.arange(K)
+        if K > self.MAX_NAMES:  # at a round step, twelve at most
+            steps = np.outer(10 ** np.arange(int(np.log10(K)) + 2), [1, 2, 5]).ravel()
+            at = np.arange(0, K, steps[np.searchsorted(steps * 12, K)])
         longest = 16 if K <= self.MAX_TEXTS or K > self.MAX_NAMES else 12
         return at, [shorten(label, longest) for label in self.classes[at]]
 
@@ -208,6 +198,9 @@ def pool(conditional: Vector, seen: Mask, most: int) -> tuple[Vector, int]:
     return np.divide(sums, n_seen, out=np.full_like(sums, np.nan), where=n_seen > 0), group
 
 
+HISTOGRAM_EDGES = np.linspace(0, 1, 41)
+
+
 @dataclass(eq=False, repr=False)
 class ReliabilityDisplay(Display):
     r"""Show how often predictions with a confidence of, for example, 80 % are right.
@@ -220,8 +213,12 @@ class ReliabilityDisplay(Display):
 
     Parameters
     ----------
-    found : Reliability
-        Bins of confidence, and a histogram of it.
+    rows : ndarray of shape (n_bins,)
+        Rows of each bin; none is empty.
+    confidence, accuracy : ndarray of shape (n_bins,)
+        Mean confidence, and share of right decisions.
+    histogram : ndarray of shape (40,)
+        Rows by confidence, in bins of equal width from 0 to 1.
     n_classes : int
         Confidence is never below 1 / n_classes.
 
@@ -229,9 +226,19 @@ class ReliabilityDisplay(Display):
     ----------
     ax_, figure_, histogram_ax_ : Axes, Figure and Axes
         Set by `plot`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y_proba = np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.3, 0.7]])
+    >>> round(ReliabilityDisplay.of(y_proba, np.array([0, 1, 1, 1]), n_bins=2).error, 3)
+    0.175
     """
 
-    found: Reliability
+    rows: Indices
+    confidence: Vector
+    accuracy: Vector
+    histogram: Indices
     n_classes: int
 
     LEVEL = 0.95
@@ -254,14 +261,33 @@ class ReliabilityDisplay(Display):
         y_proba, y, classes, ax
             As for `ConfusionDisplay.from_predictions`.
         """
-        names, rows, codes = read_labelled(y_proba, y, classes)
-        return cls(Reliability.of(rows.values, codes), names.size).plot(ax)
+        _, rows, codes = read_labelled(y_proba, y, classes)
+        return cls.of(rows.values, codes).plot(ax)
+
+    @classmethod
+    def of(cls, y_proba: Floats, y: Indices, *, n_bins: int = 10) -> Self:
+        """Count clean probabilities with labels given as column indices, without drawing."""
+        confidence = y_proba.max(axis=1).astype(np.float64)
+        # bins of about equally many rows; equal confidences stay together
+        edges = np.quantile(confidence, np.linspace(0, 1, n_bins + 1)[1:-1])
+        bins = np.searchsorted(np.unique(edges), confidence, side="right")
+        rows = np.bincount(bins)
+        used = rows > 0
+        sums = (np.bincount(bins, what)[used] for what in (confidence, y_proba.argmax(axis=1) == y))
+        mean_confidence, accuracy = (total / rows[used] for total in sums)
+        histogram = np.histogram(confidence.clip(0, 1), HISTOGRAM_EDGES)[0]
+        return cls(rows[used], mean_confidence, accuracy, histogram, y_proba.shape[1])
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error."""
+        return float(np.average(np.abs(self.accuracy - self.confidence), weights=self.rows))
 
     @property
     def interval(self) -> Vector:
         """Wilson interval of each bin's accuracy, shape (n_bins, 2)."""
         z = float(ndtri(0.5 + self.LEVEL / 2))
-        bounds = wilson_bounds(self.found.accuracy, self.found.rows, z)
+        bounds = wilson_bounds(self.accuracy, self.rows, z)
         return np.column_stack(bounds).clip(0, 1)
 
     def figsize(self) -> tuple[float, float]:
@@ -278,10 +304,10 @@ class ReliabilityDisplay(Display):
         ax = self._axes(ax)
         lowest = np.floor(10 / self.n_classes) / 10
         ax.plot([lowest, 1], [lowest, 1], "--", color=GREY, lw=1.2, label="perfectly calibrated")
-        errors = np.abs(self.interval.T - self.found.accuracy)
+        errors = np.abs(self.interval.T - self.accuracy)
         ax.errorbar(
-            self.found.confidence,
-            self.found.accuracy,
+            self.confidence,
+            self.accuracy,
             yerr=errors,
             fmt="o-",
             color=BLUE,
@@ -302,11 +328,11 @@ class ReliabilityDisplay(Display):
         bare(ax, "bottom")
         # below 0 of the diagram, where nothing else is: no layout can cut it off
         strip = ax.inset_axes((0, 0, 1, 0.8 * self.STRIP / (1.02 + self.STRIP)))
-        strip.stairs(self.found.histogram, HISTOGRAM_EDGES, fill=True, color=GREY)
+        strip.stairs(self.histogram, HISTOGRAM_EDGES, fill=True, color=GREY)
         strip.set_xlim(ax.get_xlim())
-        strip.set_ylim(0, 1.05 * self.found.histogram.max())
+        strip.set_ylim(0, 1.05 * self.histogram.max())
         strip.set_xticks([])
-        strip.set_yticks([self.found.histogram.max()], [f"{int(self.found.histogram.max()):,}"])
+        strip.set_yticks([self.histogram.max()], [f"{int(self.histogram.max()):,}"])
         strip.tick_params(length=0)
         strip.set_facecolor("none")
         strip.annotate(
@@ -322,27 +348,15 @@ class ReliabilityDisplay(Display):
         bare(strip, "bottom")
         self.histogram_ax_ = strip
         accuracy, confidence = (
-            float(np.average(of, weights=self.found.rows))
-            for of in (self.found.accuracy, self.found.confidence)
+            float(np.average(of, weights=self.rows)) for of in (self.accuracy, self.confidence)
         )
         write_head(
             ax,
-            f"Reliability: calibration error {short_percent(self.found.error)}",
+            f"Reliability: calibration error {short_percent(self.error)}",
             f"accuracy {short_percent(accuracy)}, mean confidence {short_percent(confidence)}, "
-            f"{int(self.found.rows.sum()):,} samples",
+            f"{int(self.rows.sum()):,} samples",
         )
         return self
-
-    def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row per bin, as a frame of the named library."""
-        columns = {
-            "confidence": self.found.confidence,
-            "accuracy": self.found.accuracy,
-            "lower": self.interval[:, 0],
-            "upper": self.interval[:, 1],
-            "n_samples": self.found.rows.astype(np.intp),
-        }
-        return make_frame(columns, backend)
 
 
 @dataclass(eq=False, repr=False)
@@ -477,8 +491,3 @@ class CostDisplay(Display):
             f"adapting saves most at {self.prevalence[most]:.0%}: {self.saved[most]:.2g} per case",
         )
         return self
-
-    def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row per prevalence, as a frame of the named library."""
-        columns = {"prevalence": self.prevalence, "before": self.before, "after": self.after}
-        return make_frame(columns, backend)

@@ -1,27 +1,19 @@
-"""Displays of class shares: before and after, by group, by method, over time, by sample size."""
+"""Displays of class shares: before and after, by group, by method, over time."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Labels, Mask, Vector
 from priorshift.adapt import prior_ratio, total_variation
 from priorshift.border import (
     NO_PRIOR,
-    as_generator,
-    check_count,
     check_priors,
-    check_proba,
-    in_class_order,
 )
-from priorshift.estimators import PriorEstimate, PriorEstimator, traits_of
-from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
+from priorshift.estimators import PriorEstimate, traits_of
 from priorshift.groups import GroupEstimates
 from priorshift.monitor import MonitorHistory, PriorMonitor
 from priorshift.plotting.style import (
@@ -41,7 +33,6 @@ from priorshift.plotting.style import (
     literally,
     name_ends,
     positions,
-    runs,
     series_style,
     share_axis,
     thinned_steps,
@@ -55,7 +46,6 @@ from priorshift.text import NOTHING, brief, movers, short_percent, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
     from priorshift.assessment import Assessment
 
@@ -81,9 +71,8 @@ class PriorsDisplay(Display):
     Examples
     --------
     >>> from priorshift.plotting import PriorsDisplay
-    >>> display = PriorsDisplay([0.2, 0.8], [0.5, 0.5], ["cat", "dog"])
-    >>> display.frame("polars")["ratio"].to_list()
-    [0.4, 1.6]
+    >>> PriorsDisplay([0.2, 0.8], [0.5, 0.5], ["cat", "dog"]).summary()
+    '1 of 2 classes gained, 1 lost; total variation 30%'
     """
 
     priors: Vector
@@ -151,19 +140,6 @@ class PriorsDisplay(Display):
         write_head(ax, f"Class priors{by(self.method)}", self.summary())
         return self
 
-    def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row per class, in class order, as a frame of the named library."""
-        columns = {
-            "class": self.classes,
-            "source_prior": self.source_priors,
-            "prior": self.priors,
-            "change": self.priors - self.source_priors,
-            "ratio": prior_ratio(self.priors, self.source_priors),
-        }
-        if self.interval is not None:
-            columns |= {"lower": self.interval[:, 0], "upper": self.interval[:, 1]}
-        return make_frame(columns, backend)
-
     def movers(self) -> Indices:
         """Return the positions of the classes that moved most, from largest gain to loss."""
         change = self.priors - self.source_priors
@@ -213,9 +189,9 @@ class GroupsDisplay(Display):
     Examples
     --------
     >>> from priorshift.plotting import GroupsDisplay
-    >>> display = GroupsDisplay([[0.2, 0.8], [0.6, 0.4]], ["n", "s"], ["cat", "dog"], [0.4, 0.6])
-    >>> display.frame("polars")["prior"].to_list()
-    [0.2, 0.8, 0.6, 0.4]
+    >>> priors = [[0.2, 0.8], [0.6, 0.4]]
+    >>> GroupsDisplay(priors, ["north", "south"], ["cat", "dog"], [0.4, 0.6]).summary()
+    '2 groups, 2 classes; median total variation from pooled 20%'
     """
 
     priors: Vector
@@ -273,22 +249,6 @@ class GroupsDisplay(Display):
             write_beside(ax, [f"n = {int(n):,}" for n in self.n[rows]])
         write_head(ax, f"Class priors of groups{by(self.method)}", self.summary())
         return self
-
-    def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row per group and class, as a frame of the named library."""
-        G, K = self.priors.shape
-        columns = {
-            "group": np.repeat(self.groups, K),
-            "class": np.tile(self.classes, G),
-            "prior": self.priors.ravel(),
-            "pooled_prior": np.tile(self.pooled, G),
-        }
-        if self.n is not None:
-            columns["n"] = np.repeat(self.n, K)
-        if self.interval is not None:
-            lower, upper = self.interval[..., 0], self.interval[..., 1]
-            columns |= {"lower": lower.ravel(), "upper": upper.ravel()}
-        return make_frame(columns, backend)
 
     def movers(self) -> Indices:
         """Return the positions of the groups farthest from the pooled priors, in order."""
@@ -396,18 +356,6 @@ class ComparisonDisplay(Display):
     def distances(self) -> Vector:
         """Total variation distance between every two methods."""
         return 0.5 * cdist(self.priors, self.priors, "cityblock")
-
-    def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row per method and class, as a frame of the named library."""
-        n_methods = len(self.methods)
-        columns = {
-            "method": np.repeat(self.methods, self.classes.size),
-            "class": np.tile(self.classes, n_methods),
-            "prior": self.priors.ravel(),
-        }
-        if self.truth is not None:
-            columns["truth"] = np.tile(self.truth, n_methods)
-        return make_frame(columns, backend)
 
     @property
     def shows_distances(self) -> bool:
@@ -610,8 +558,9 @@ class MonitorDisplay(Display):
                 label="alarm raised",
             )
         label = "alarm stands"
-        for first, last in runs(self.alarm):
-            ax.axvspan(when[first], when[last], color=VERMILLION, alpha=0.12, lw=0, label=label)
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], self.alarm.astype(int), [0]])))
+        for first, end in edges.reshape(-1, 2):
+            ax.axvspan(when[first], when[end - 1], color=VERMILLION, alpha=0.12, lw=0, label=label)
             label = f"_{label}"  # one entry of the legend for all of them
         names = [shorten(label) for label in self.classes[chosen]]
         name_ends(ax, names, when[-1], self.priors[-1, chosen])
@@ -623,16 +572,6 @@ class MonitorDisplay(Display):
         bare(ax, "bottom")
         write_head(ax, f"Class priors over time{by(self.method)}", self.summary())
         return self
-
-    def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row per step, as a frame of the named library."""
-        columns: dict[str, Any] = {
-            "time": list(self.time),
-            "alarm": self.alarm,
-            "raised": self.raised,
-        }
-        names = [f"prior:{name}" for name in self.classes.tolist()]
-        return make_frame(columns | dict(zip(names, self.priors.T, strict=True)), backend)
 
     def movers(self) -> Indices:
         """Return the positions of the classes farthest from the source at some step, in order.
@@ -653,162 +592,3 @@ class MonitorDisplay(Display):
             text += f"; total variation at the end {short_percent(distance)}"
         hidden = self.classes.size - min(self.classes.size, self.MAX_CLASSES)
         return text + (f"\nnot shown: {hidden:,} classes that moved less" if hidden else "")
-
-
-@dataclass(eq=False, repr=False)
-class SampleSizeDisplay(Display):
-    r"""Show how far estimates from fewer target samples are from the estimate from all samples.
-
-    Random subsets of n of the N rows give estimates whose L1 distance to the full one decreases as
-
-    .. math:: d(n) \approx c \sqrt{1/n - 1/N},
-
-    so an estimate from n rows has an error of about :math:`c / \sqrt n` from sampling the target
-    alone (the error from validation is additional), and an error of t needs :math:`(c / t)^2` rows.
-
-    Parameters
-    ----------
-    sizes : array-like of shape (n_sizes,)
-        Numbers of rows of the subsets.
-    distances : array-like of shape (n_sizes, n_repeats)
-        L1 distance of each subset's priors to those of the whole target.
-    n_target : int
-        Number of rows of the whole target.
-    method : str, optional
-        Name of the estimator, for the title.
-
-    """
-
-    sizes: Indices
-    distances: Vector
-    n_target: int
-    method: str | None = None
-
-    BAND = (0.1, 0.9)
-    """Quantiles of the repeats that the band spans."""
-
-    TOLERANCE = 0.05
-    """The L1 error for which the plot states the number of rows needed."""
-
-    FITTED = 0.1
-    """Sizes from this share of the largest on count for the law: very small ones are biased."""
-
-    @classmethod
-    def from_predictions(
-        cls,
-        estimator: PriorEstimator,
-        y_proba: ArrayLike,
-        *,
-        random_state: int | np.random.Generator | None = 0,
-        ax: "Axes | None" = None,
-    ) -> Self:
-        """Estimate on random subsets of the target, and plot.
-
-        There are ten subsets of each of eight sizes, up to a quarter of the rows; together they
-        take about five times as long as one estimate.
-
-        Parameters
-        ----------
-        estimator : PriorEstimator
-            A fitted estimator.
-        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities on the target.
-        random_state : None, int or Generator, default=0
-        ax : matplotlib Axes, optional
-            Axes to plot on; by default those of a new pyplot figure.
-        """
-        full = estimator.estimate(y_proba)
-        rows = in_class_order(check_proba(y_proba), full.classes)
-        n_target = check_count(rows.shape[0], "the number of rows of y_proba", 4)
-        smallest = max(1, min(50, n_target // 16))
-        sizes = np.unique(np.geomspace(smallest, n_target // 4, 8).round().astype(np.intp))
-        rng, distances = as_generator(random_state), np.zeros((sizes.size, 10))
-        with warnings.catch_warnings():
-            # the full estimate has said it already, and once is enough
-            warnings.simplefilter("ignore", PriorShiftWarning)
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            for cell in np.ndindex(*distances.shape):
-                subset = rng.choice(n_target, sizes[cell[0]], replace=False, shuffle=False)
-                priors = estimator.estimate(rows[subset]).priors
-                distances[cell] = np.abs(priors - full.priors).sum()
-        return cls(sizes, distances, n_target, full.method).plot(ax)
-
-    @property
-    def median(self) -> Vector:
-        """Median distance at each size."""
-        return np.median(self.distances, axis=1)
-
-    @property
-    def scale(self) -> float:
-        """The c of the law above, from the larger sizes."""
-        large = self.sizes >= self.FITTED * self.sizes.max()
-        unit = np.sqrt(1 / self.sizes - 1 / self.n_target)
-        return float(np.median(self.median[large] / unit[large]))
-
-    @property
-    def samples_needed(self) -> float:
-        """The number of rows for an L1 error of 0.05 from sampling the target."""
-        return float(np.ceil((self.scale / self.TOLERANCE) ** 2))
-
-    def plot(self, ax: "Axes | None" = None) -> Self:
-        """Plot median and band of the distances, and the error to expect with more rows.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-        """
-        needed, tolerance = self.samples_needed, self.TOLERANCE
-        ax = self._axes(ax)
-        lower, upper = np.quantile(self.distances, self.BAND, axis=1)
-        band = f"{self.BAND[1] - self.BAND[0]:.0%} of the subsets"
-        ax.fill_between(self.sizes, lower, upper, color=BLUE, alpha=0.25, lw=0, label=band)
-        ax.plot(self.sizes, self.median, "o-", color=BLUE, label="median distance")
-        ends = np.array([max(self.FITTED * self.sizes.max(), self.sizes.min()), self.n_target])
-        if 0 < needed <= 10 * self.n_target:
-            ends[1] = max(ends[1], needed)
-            ax.plot([needed], [tolerance], "D", color=VERMILLION, ms=7, label="samples needed")
-        errors = self.scale / np.sqrt(ends)
-        ax.plot(ends, errors, "--", color=VERMILLION, label="error to expect")
-        ax.set_xscale("log")
-        said = "every subset gives the same priors"
-        if self.distances.any():
-            ax.set_yscale("log")
-            _plain_ticks(ax.yaxis, "{:g}")
-            at_hand = self.scale / np.sqrt(self.n_target)
-            said = (  # two digits: it is not known any better
-                f"L1 error to expect at {self.n_target:,} samples: {at_hand:.2g}; "
-                f"{tolerance:g} needs about {int(float(f'{needed:.1e}')):,}"
-            )
-        else:  # an estimate that never moves has nothing to take the log of
-            ax.set_ylim(0, 2 * tolerance)
-        _plain_ticks(ax.xaxis, "{:,.0f}")
-        ax.set_xlabel("target samples")
-        ax.set_ylabel("L1 distance of priors")
-        ax.grid(alpha=0.3)
-        ax.legend(frameon=False, fontsize="small")
-        bare(ax, "bottom", "left")
-        write_title(ax, f"How the estimate{by(self.method)} settles", said)
-        return self
-
-    def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row per size, as a frame of the named library."""
-        lower, upper = np.quantile(self.distances, self.BAND, axis=1)
-        columns = {
-            "n_samples": self.sizes,
-            "median_distance": self.median,
-            "lower": lower,
-            "upper": upper,
-            "expected_error": self.scale / np.sqrt(self.sizes),
-        }
-        return make_frame(columns, backend)
-
-
-def _plain_ticks(axis: "Axis", form: str) -> None:
-    """Write 1, 2, 5, 10 and so on (1, 10, 100 of many) as numbers along a logarithmic axis."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    low, high = axis.get_view_interval()
-    near = high <= 2000 * low
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if near else LogLocator(numticks=6))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
-    axis.set_minor_locator(NullLocator())

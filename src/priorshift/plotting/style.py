@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Indices, Mask, Vector
+from priorshift._typing import Indices, Vector
 from priorshift.exceptions import missing
 from priorshift.text import movers
 
@@ -82,11 +83,7 @@ def literally(legend: "Legend") -> None:
 
 def share_axis(axis: "Axis") -> None:
     """Write shares along an axis in percent, with no more digits than necessary."""
-    axis.set_major_formatter(_share)
-
-
-def _share(value: float, _: float) -> str:
-    return f"{100 * value:g}%"
+    axis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
 
 
 def series_style(index: int) -> dict[str, Any]:
@@ -158,20 +155,6 @@ def by(method: str | None) -> str:
     (' by SCM-L', '')
     """
     return "" if method is None else f" by {method}"
-
-
-def thinned(n_labels: int, most: int) -> NDArray[np.intp]:
-    """Return evenly spaced positions at a round step, at most `most` of them.
-
-    Examples
-    --------
-    >>> thinned(100, 12)
-    array([ 0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
-    """
-    magnitude = 10 ** np.arange(int(np.log10(max(n_labels, 1))) + 2)
-    steps = np.sort(np.outer(magnitude, [1, 2, 5]).ravel())
-    step = steps[np.searchsorted(steps * most, n_labels)]
-    return np.arange(0, n_labels, step)
 
 
 def times(ratio: float) -> str:
@@ -327,9 +310,11 @@ def positions(time: tuple[Any, ...]) -> NDArray[Any]:
     >>> positions(("spring", "summer", "autumn"))
     array([0, 1, 2])
     """
-    dates = _dates(time)
-    if dates is not None:
-        return dates
+    if all(isinstance(when, str) for when in time):
+        with suppress(ValueError):  # dates as ISO text; a time zone is left out
+            dates = np.array([_ZONE.sub("", when) for when in time], dtype="datetime64[ms]")
+            if not np.isnat(dates).any():
+                return dates
     if all(isinstance(when, int | float) for when in time):
         return np.array(time, dtype=np.float64)
     return np.arange(len(time))
@@ -338,18 +323,6 @@ def positions(time: tuple[Any, ...]) -> NDArray[Any]:
 def thinned_steps(n_steps: int) -> Indices:
     """Return the steps to draw: all, or 400 at even distances with the first and the last."""
     return np.unique(np.linspace(0, n_steps - 1, min(n_steps, MAX_POINTS)).astype(np.intp))
-
-
-def runs(flags: Mask) -> list[tuple[int, int]]:
-    """Return first and last position of each run of True.
-
-    Examples
-    --------
-    >>> runs(np.array([True, True, False, True]))
-    [(0, 1), (3, 3)]
-    """
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
-    return [(int(a), int(b) - 1) for a, b in edges.reshape(-1, 2)]
 
 
 def label_time(ax: "Axes", time: tuple[Any, ...], *, numbered: bool) -> None:
@@ -373,14 +346,3 @@ def label_time(ax: "Axes", time: tuple[Any, ...], *, numbered: bool) -> None:
     if when.size == 1:
         ax.set_xlim(when[0] - 0.5, when[0] + 0.5)
     ax.set_xlabel("step" if numbered or when.dtype.kind == "i" else "time")
-
-
-def _dates(time: tuple[Any, ...]) -> NDArray[Any] | None:
-    """Read times as dates, if all are such as ISO text; a time zone is left out."""
-    if not all(isinstance(when, str) for when in time):
-        return None
-    try:
-        dates = np.array([_ZONE.sub("", when) for when in time], dtype="datetime64[ms]")
-    except ValueError:
-        return None
-    return None if np.isnat(dates).any() else dates

@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.adapt import Goal, adapt_proba, binary_cut
-from priorshift.assessment import ACCURACY, Assessment, adapting, weigh
+from priorshift.assessment import ACCURACY, Assessment, assess
 from priorshift.border import (
     Block,
     Predictions,
@@ -26,8 +26,9 @@ from priorshift.compare import Comparison, Scores, score_adapted
 from priorshift.counts import Confusion
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.labelled import labels_needed
-from priorshift.evidence import Reliability
+from priorshift.evidence import ungated
 from priorshift.exceptions import KeptRowsWarning
+from priorshift.plotting import ReliabilityDisplay
 from priorshift.solvers import condition_number
 from priorshift.text import movers
 
@@ -75,7 +76,7 @@ class Facts:
         Condition numbers of the confusion matrix, with hard decisions and soft ones.
     pairs : tuple of four ndarrays or None
         The classes most confused: share, decision, true class, rows.
-    reliability : Reliability or None
+    reliability : ReliabilityDisplay or None
     predicted, observed : ndarray or None
         Mean probability and share of each class on validation; where the shares of training were
         given, of predictions adapted to validation's.
@@ -102,7 +103,7 @@ class Facts:
     confusion: Confusion | None = None
     conditions: tuple[float, float] | None = None
     pairs: tuple[Vector, Indices, Indices, Indices] | None = None
-    reliability: Reliability | None = None
+    reliability: ReliabilityDisplay | None = None
     predicted: Vector | None = None
     observed: Vector | None = None
     decided: Vector | None = None
@@ -168,11 +169,11 @@ def gather(
     target, label_target = _read(classes, y_proba_target, y_pred_target, y_target, "target")
     lacking = estimated and assessment is None and label_val is not None
     if lacking and val is not None and target is not None:
-        assessment = weigh(
-            estimate,
+        assessment = assess(
             val,
             classes[label_val],
             target,
+            method=estimate,
             y_target=None if label_target is None else classes[label_target],
             confidence_level=estimate.confidence_level or 0.95,
         )
@@ -258,7 +259,7 @@ def _count_validation(facts: Facts, val: Predictions, y: Indices) -> None:
         # calibrated for the shares of training; validation may have others
         shares = np.maximum(hard.class_frequencies, 0.5 / y.size)
         rows = adapt_proba(rows, estimate.source_priors, shares / shares.sum())
-    facts.reliability = Reliability.of(rows, y)
+    facts.reliability = ReliabilityDisplay.of(rows, y)
     facts.predicted = rows.mean(axis=0, dtype=np.float64)
     facts.observed = hard.class_frequencies
 
@@ -278,7 +279,7 @@ class _Routes:
 
 def _count_target(facts: Facts, rows: Any, label: Indices | None) -> None:
     """Count what adapting does to the target, whatever was decided: a reader asks what would be."""
-    full, K = adapting(facts.estimate), facts.estimate.classes.size
+    full, K = ungated(facts.estimate), facts.estimate.classes.size
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = map_reduce(_Routes(full, facts.goal), dense(rows))
@@ -395,7 +396,7 @@ class WhatIf:
         if not 0 < share < 1 or not 0 < now < 1 or np.unique(y).size < 2:
             return None
         scores = expit(np.linspace(-18, 18, STEPS))
-        adapted = adapting(estimate).adapt(np.column_stack([1 - scores, scores]))[:, 1]
+        adapted = ungated(estimate).adapt(np.column_stack([1 - scores, scores]))[:, 1]
         log_odds = np.maximum.accumulate(logit(adapted.clip(1e-12, 1 - 1e-12)))
         above = np.array(
             [

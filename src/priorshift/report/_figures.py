@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from priorshift.plotting import ComparisonDisplay, ConfusionDisplay, ReliabilityDisplay
+from priorshift.plotting import ComparisonDisplay, ConfusionDisplay
 from priorshift.report._facts import Facts
 
 if TYPE_CHECKING:
@@ -110,9 +110,8 @@ def draw_figures(facts: Facts) -> dict[str, str]:
                 "Confusion matrix on validation; see the table of the classes most confused.",
             )
         if facts.reliability is not None:
-            K = facts.estimate.classes.size
             figures["reliability"] = draw_svg(
-                ReliabilityDisplay(facts.reliability, K).plot,
+                facts.reliability.plot,
                 "reliability",
                 (WIDTH, WIDTH),
                 "Share of right decisions by confidence on validation; see the table.",

@@ -425,7 +425,8 @@ def _data(facts: Facts) -> dict[str, Any]:
             },
         }
     if facts.reliability is not None:
-        data["calibration"] = {**asdict(facts.reliability), "error": facts.reliability.error}
+        shown = ("rows", "confidence", "accuracy", "histogram", "error")
+        data["calibration"] = {name: getattr(facts.reliability, name) for name in shown}
     if facts.scores is not None:
         before, after = map(asdict, facts.scores)
         data["target_labels"] = {"priors": facts.truth, "before": before, "after": after}
