@@ -610,11 +610,9 @@ class PriorEstimator(BaseEstimator):
         array([0.6, 0.4])
         """
         check_is_fitted(self)
-        request = None
-        if confidence_level is not None:
-            request = IntervalRequest.of(
-                confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
-            )
+        request = IntervalRequest.of(
+            confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
+        )
         if isinstance(counts, DecisionCounts):
             return self._from_counts(counts, request)
         if self.needs_probabilities:

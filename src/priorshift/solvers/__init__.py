@@ -10,9 +10,11 @@ from priorshift.solvers._least_squares import (
     simplex_least_squares,
 )
 from priorshift.solvers._linear import (
+    clip_to_simplex,
     condition_number,
     invert,
     is_singular,
+    project_simplex,
     singular_range,
     solve_linear,
     undetermined,
@@ -27,6 +29,5 @@ from priorshift.solvers._published import (
     gradient_ascent,
     released_lbfgs,
 )
-from priorshift.solvers._simplex import clip_to_simplex, project_simplex
 from priorshift.solvers._solution import ADVICE, Solution, Solutions, Status
 from priorshift.solvers._variational import dirichlet_posterior
