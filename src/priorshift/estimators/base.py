@@ -69,21 +69,7 @@ from priorshift.solvers import (
 Batch = Literal["counts", "posteriors", "calibrated"]
 """How the priors of many groups are estimated together."""
 
-COUNTS_KEY = "evidence"
-"""Under which a saved fit describes its counts; the name is that of the first files."""
-
 UNKNOWN_SOURCE = "unknown: a confusion matrix alone does not tell them"
-
-EXACT_RATES = (
-    "error rates that were given without the number of samples they were measured on are taken to "
-    "be exact: the interval leaves out what they may be wrong by."
-)
-
-LAGGED = "predictions are adapted to the iterate before these priors, as the released code does."
-
-
-Learned = tuple[dict[str, Any], Evidence]
-"""Further fitted attributes by name, and the evidence to estimate from."""
 
 
 class PriorEstimator(BaseEstimator):
@@ -320,13 +306,27 @@ class PriorEstimator(BaseEstimator):
         evidence = evidence if before is None else before + evidence
         return self._settle(evidence, partial=True)
 
-    def _learn(self, evidence: Evidence) -> Learned:
-        """Return further fitted attributes by name, and the evidence to estimate from.
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
+        """Return fitted attributes by name: the denominator of the ratio, and where it comes from.
 
-        For methods that learn more than counts. It writes nothing to `self`: if it fails, the
+        A method that learns more adds to them. It writes nothing to `self`: if it fails, the
         earlier fit stays.
         """
-        return {}, evidence
+        counts, labels = evidence.counts, evidence.source_label_priors
+        if counts is not None and counts.decisions_only:
+            source, origin = label_sources(evidence)
+        elif evidence.source_priors is not None:
+            source, origin = evidence.source_priors, GIVEN
+        else:
+            assert counts is not None
+            source = counts.predicted.frequencies
+            origin = "mean prediction on validation, taken to be drawn as the training set was"
+            if labels is not None and counts.soft is not None:
+                # a class that validation lacks counts as always recognised
+                mean = counts.soft.conditional @ labels + np.where(counts.soft.seen, 0.0, labels)
+                source = mean / mean.sum()
+                origin = "mean prediction on validation at source_label_priors"
+        return {"source_priors_": source, "source_priors_from_": origin}
 
     def _settle(self, evidence: Evidence, *, partial: bool = False) -> Self:  # noqa: ARG002
         """Set all fitted attributes together, so that a failed fit changes nothing.
@@ -336,20 +336,18 @@ class PriorEstimator(BaseEstimator):
         The priors trained under are known by mean prediction (p^f, the ratio's denominator) and by
         labels (p^N).
         """
-        classes, labels = evidence.classes, evidence.source_label_priors
-        learned, use = self._learn(evidence)
-        in_use = use.counts
-        source, origin = self._sources(use)
-        self._evidence = evidence
-        self._decisions_only = in_use is not None and in_use.decisions_only
-        self.classes_, self.n_features_in_ = classes, classes.size
-        self.source_priors_ = source
-        self.source_priors_from_ = origin if evidence.source_known else UNKNOWN_SOURCE
-        self.source_label_priors_ = source if labels is None else labels
-        if in_use is not None and in_use.confusion is not None:
-            self.confusion_ = in_use.confusion
+        learned = self._learn(evidence)
+        counts, labels = evidence.counts, evidence.source_label_priors
+        self._evidence, self.classes_ = evidence, evidence.classes
+        self._decisions_only = counts is not None and counts.decisions_only
+        self.n_features_in_ = evidence.classes.size
+        if counts is not None and counts.confusion is not None:
+            self.confusion_ = counts.confusion
         for name, value in learned.items():
             setattr(self, name, value)
+        if not evidence.source_known:
+            self.source_priors_from_ = UNKNOWN_SOURCE
+        self.source_label_priors_ = self.source_priors_ if labels is None else labels
         return self
 
     def _fit_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -366,7 +364,7 @@ class PriorEstimator(BaseEstimator):
         state = {
             "given": [value is not None for value in given],
             "source_priors_from": self.source_priors_from_,
-            COUNTS_KEY: described,
+            "counts": described,
         }
         return state, arrays
 
@@ -374,7 +372,7 @@ class PriorEstimator(BaseEstimator):
         """Set the fit that `_fit_state` described, to the last bit."""
         sources = arrays["source_priors"], arrays["source_label_priors"]
         source, labels = (p if g else None for p, g in zip(sources, state["given"], strict=True))
-        counts = ValidationCounts.from_arrays(state[COUNTS_KEY], arrays)
+        counts = ValidationCounts.from_arrays(state["counts"], arrays)
         known = state["source_priors_from"] != UNKNOWN_SOURCE
         evidence = Evidence(arrays["classes"], counts, None, source, labels, source_known=known)
         self._settle(evidence)
@@ -382,22 +380,6 @@ class PriorEstimator(BaseEstimator):
         self.source_priors_, self.source_label_priors_ = sources
         self.source_priors_from_ = state["source_priors_from"]
         return self
-
-    def _sources(self, evidence: Evidence) -> tuple[Vector, str]:
-        """Choose the denominator of the ratio, and say where it comes from."""
-        counts, labels = evidence.counts, evidence.source_label_priors
-        if counts is not None and counts.decisions_only:
-            return label_sources(evidence)
-        if evidence.source_priors is not None:
-            return evidence.source_priors, GIVEN
-        assert counts is not None
-        if labels is not None and counts.soft is not None:
-            # a class that validation lacks counts as always recognised
-            mean = counts.soft.conditional @ labels + np.where(counts.soft.seen, 0.0, labels)
-            return mean / mean.sum(), "mean prediction on validation at source_label_priors"
-        return counts.predicted.frequencies, (
-            "mean prediction on validation, taken to be drawn as the training set was"
-        )
 
     def _warn_of_mismatch(self, rows: Validation) -> None:
         """Warn where the mean prediction cannot be the priors that the model was trained under."""
@@ -637,7 +619,11 @@ class PriorEstimator(BaseEstimator):
         if request is not None:
             found = found.with_interval(Bounds(self, found, request).by_counts(counts), request)
         if self._decisions_only and np.isinf(self.confusion_.sizes).any():
-            found = replace(found, cautions=(*found.cautions, EXACT_RATES))
+            exact = (
+                "error rates that were given without the number of samples they were measured on "
+                "are taken to be exact: the interval leaves out what they may be wrong by."
+            )
+            found = replace(found, cautions=(*found.cautions, exact))
         return found
 
     def adapt(
@@ -858,7 +844,8 @@ class PriorEstimator(BaseEstimator):
                 PriorShiftWarning,
             )
         if solution.adapts_to is not None:
-            more["cautions"] = (*more.get("cautions", ()), LAGGED)
+            lagged = "predictions are adapted to the iterate before these priors, as the released"
+            more["cautions"] = (*more.get("cautions", ()), f"{lagged} code does.")
         return PriorEstimate(
             method=self.name,
             classes=self.classes_,

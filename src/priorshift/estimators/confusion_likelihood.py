@@ -41,7 +41,7 @@ from priorshift._typing import Mask, Vector
 from priorshift.border import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
 from priorshift.counts import Confusion, Decision, model_columns, shrunk_columns
-from priorshift.estimators.base import Learned, PriorEstimator
+from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.data import Evidence, TargetCounts, Validation
 from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
@@ -277,8 +277,8 @@ class ShrunkSCML(CML):
     ) -> None:
         self.shrinkage, self.tol, self.max_iter = shrinkage, tol, max_iter
 
-    def _learn(self, evidence: Evidence) -> Learned:
-        return _learn_shrinkage(evidence, self.shrinkage, "soft"), evidence
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
+        return super()._learn(evidence) | _learn_shrinkage(evidence, self.shrinkage, "soft")
 
     @property
     def _columns(self) -> Vector:
@@ -347,8 +347,8 @@ class JointLikelihood(PriorEstimator):
     ) -> None:
         self.shrinkage, self.alpha, self.tol, self.max_iter = shrinkage, alpha, tol, max_iter
 
-    def _learn(self, evidence: Evidence) -> Learned:
-        return _learn_shrinkage(evidence, self.shrinkage, "hard"), evidence
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
+        return super()._learn(evidence) | _learn_shrinkage(evidence, self.shrinkage, "hard")
 
     def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")

@@ -22,7 +22,7 @@ from scipy.special import rel_entr
 from priorshift._typing import Vector
 from priorshift.border import NO_PRIOR, Rows, check_choice, check_count, in_blocks, some
 from priorshift.calibration import FAMILIES, choose_calibration, ridges_of
-from priorshift.estimators.base import Learned, PriorEstimator
+from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.bounds import Bounds
 from priorshift.estimators.data import Evidence, ValidationCounts, posterior_problem
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
@@ -292,7 +292,7 @@ class CalibratedEM(PriorEstimator):
         self.calibrator, self.ridge, self.cv = calibrator, ridge, cv
         self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
 
-    def _learn(self, evidence: Evidence) -> Learned:
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
         counts, rows = evidence.counts, evidence.rows
         assert counts is not None
         assert rows is not None
@@ -330,24 +330,22 @@ class CalibratedEM(PriorEstimator):
         if trouble:
             message = f"the calibrator of {self.name} did not converge: {trouble}."
             warn_user(message, ConvergenceWarning)
-        return learned, replace(evidence, counts=calibrated)
-
-    def _sources(self, evidence: Evidence) -> tuple[Vector, str]:
-        labels, counts = evidence.best_labels, evidence.counts
-        assert counts is not None
-        given = replace(evidence, source_priors=None, source_label_priors=labels)
-        source, _ = super()._sources(given)
+        given = {"source_priors": None, "source_label_priors": label_priors}
+        base = super()._learn(replace(evidence, counts=calibrated, **given))
         # a classifier may never predict a class that validation has, or a steep map take its mean
         # to 0, which EM would divide by: it has at least its share of one more row
-        share = np.full_like(source, 1 / source.size) if labels is None else labels
-        least = np.where(counts.by_class.seen, share / (counts.predicted.n_samples + 1), 0.0)
+        source, confusion = base["source_priors_"], calibrated.by_class
+        share = np.full_like(source, 1 / source.size) if label_priors is None else label_priors
+        least = np.where(confusion.seen, share / (calibrated.predicted.n_samples + 1), 0.0)
         if (source < least).any():
             source = np.maximum(source, least)
             source = source / source.sum()
         where = ", taken to be drawn as the training set was"
-        if labels is not None:
+        if label_priors is not None:
             where = f" at source_{'' if evidence.source_label_priors is None else 'label_'}priors"
-        return source, f"mean calibrated prediction on validation{where}"
+        where = f"mean calibrated prediction on validation{where}"
+        sources = {"source_priors_": source, "source_priors_from_": where}
+        return {**learned, **sources, "confusion_": confusion}
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         problem = posterior_problem(self._calibrated(y_proba), self.source_priors_)

@@ -6,6 +6,8 @@ together, the plain solution has negative entries; it is kept as `raw`, and clip
 baseline that solves nothing.
 """
 
+from typing import Any
+
 import numpy as np
 
 from priorshift._typing import Labels, Vector
@@ -170,9 +172,11 @@ class BBSE(PriorEstimator):
         """How groups are solved together; the constrained form solves one at a time."""
         return None if self.constrained else "counts"
 
-    def _sources(self, evidence: Evidence) -> tuple[Vector, str]:
-        released = self.solver == "released"
-        return super()._sources(evidence) if released else label_sources(evidence)
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
+        if self.solver == "released":
+            return super()._learn(evidence)
+        source, origin = label_sources(evidence)
+        return {"source_priors_": source, "source_priors_from_": origin}
 
     def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         """Solve for the ratio among the classes that were seen, and turn it into priors."""

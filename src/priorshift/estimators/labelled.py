@@ -46,7 +46,7 @@ from priorshift.border import (
 )
 from priorshift.calibration import FAMILIES
 from priorshift.counts import Confusion
-from priorshift.estimators.base import Learned, PriorEstimator
+from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.data import (
     MOST_CELLS,
     Evidence,
@@ -131,15 +131,15 @@ class PPI(PriorEstimator):
     def __init__(self, *, weight: float | None = None) -> None:
         self.weight = weight
 
-    def _sources(self, evidence: Evidence) -> tuple[Any, str]:
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
         if evidence.counts is not None or evidence.source_priors is not None:
-            return super()._sources(evidence)
+            return super()._learn(evidence)
         if evidence.source_label_priors is not None:
             raise ValueError(
                 f"{argument('source_label_priors')} need a validation set. Give "
                 f"{argument('source_priors')} instead."
             )
-        return None, "unknown"
+        return {"source_priors_": None, "source_priors_from_": "unknown"}
 
     def partial_fit(self, *_: Any, **__: Any) -> Self:
         """Refuse: there is nothing to learn from validation."""
@@ -525,7 +525,7 @@ class SemiSupervisedEM(PriorEstimator):
     def _denominator(self) -> Vector:
         return self.source_priors_ if self._calibrated is None else self._calibrated.source_priors_
 
-    def _learn(self, evidence: Evidence) -> Learned:
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
         rows = evidence.rows
         if self.calibrator is not None:
             check_choice(self.calibrator, ("auto", *FAMILIES), "calibrator")
@@ -539,7 +539,7 @@ class SemiSupervisedEM(PriorEstimator):
             calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
             soft = ValidationCounts.of(rows, decision="soft", needs_soft=evidence.needs_soft)
             calibrated._settle(replace(evidence, counts=soft))
-        return {"_calibrated": calibrated}, evidence
+        return {**super()._learn(evidence), "_calibrated": calibrated}
 
     def _warn_of_mismatch(self, rows: Validation) -> None:
         if self._calibrated is None:

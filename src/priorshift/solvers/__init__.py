@@ -1,4 +1,8 @@
-"""Solvers: clean arrays in, a `Solution` out. They know nothing about classifiers or files."""
+"""Solvers: clean arrays in, a `Solution` out. They know nothing about classifiers or files.
+
+Read `_mixture` first: the one problem, its gradient and its certificate. `_certified` solves it;
+`_published` has the algorithms of the paper, which nothing else here uses.
+"""
 
 from priorshift.solvers._certified import maximise, maximise_by_group
 from priorshift.solvers._joint import maximise_jointly
