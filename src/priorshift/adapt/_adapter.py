@@ -343,11 +343,12 @@ def _check_priors(priors: Any, classes: Labels, name: str) -> Vector:
 def _check_provenance(found: Any, where: str) -> Any:
     """Copy plain values, read-only; reject values that JSON cannot represent."""
     if isinstance(found, Mapping):
-        if not all(isinstance(name, str) for name in found):
-            raise ValueError(f"{where} must have strings for keys; got {some(found)}.")
-        return MappingProxyType(
-            {name: _check_provenance(v, f"{where}.{name}") for name, v in found.items()}
-        )
+        checked = {}
+        for name, value in found.items():
+            if not isinstance(name, str):
+                raise ValueError(f"{where} must have strings for keys; got {some(found)}.")
+            checked[name] = _check_provenance(value, f"{where}.{name}")
+        return MappingProxyType(checked)
     if where == "provenance":
         raise ValueError(f"provenance must be a mapping; got {brief(found)}.")
     plain = found.item() if isinstance(found, np.generic) else found

@@ -453,7 +453,13 @@ class _Statement:
     def calibrate(self, maps: list[tuple[CalibrationMap, float]]) -> None:
         """Replace the probabilities by the average of what the maps make of them."""
         M = range(len(maps))
-        logs = [self.logs(one) for one, _ in maps]
+        logs = []  # floored logarithms of the probabilities
+        for one, _ in maps:
+            raised = [
+                f"{p} + {number(f)}" if f else p
+                for p, f in zip(self.row("p"), np.broadcast_to(one.floor, self.K), strict=True)
+            ]
+            logs.append([f"LN({_at_least(p, TINY)})" for p in raised])
         distinct = [row for m, row in enumerate(logs) if row not in logs[:m]]
         above = [self.row(f"z{f}") for f in range(len(distinct))]
         self.select(_named(above, distinct))
@@ -477,14 +483,6 @@ class _Statement:
             for k in range(self.K)
         ]
         self.select(dict(zip(self.row("p"), shares, strict=True)))
-
-    def logs(self, one: CalibrationMap) -> list[str]:
-        """Return the floored logarithms of the probabilities."""
-        floor = np.broadcast_to(one.floor, self.K).tolist()
-        raised = [
-            f"{p} + {number(f)}" if f else p for p, f in zip(self.row("p"), floor, strict=True)
-        ]
-        return [f"LN({_at_least(p, TINY)})" for p in raised]
 
     def finish(self, ratio: Vector, names: list[str]) -> str:
         """Multiply by the ratio and normalise; a row that loses all its mass is kept."""

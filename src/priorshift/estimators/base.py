@@ -120,6 +120,8 @@ class PriorEstimator(BaseEstimator):
     """How the class finds the priors of many groups at once: see `batch`."""
     _evidence: Evidence
     """What validation said, as `fit` read it."""
+    source_priors_: Vector
+    source_priors_from_: str
     _decisions_only: bool
     """Whether the method was fitted on decisions, without probabilities."""
 

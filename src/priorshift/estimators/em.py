@@ -330,8 +330,8 @@ class CalibratedEM(PriorEstimator):
         if trouble:
             message = f"the calibrator of {self.name} did not converge: {trouble}."
             warn_user(message, ConvergenceWarning)
-        given = {"source_priors": None, "source_label_priors": label_priors}
-        base = super()._learn(replace(evidence, counts=calibrated, **given))
+        given = replace(evidence, source_priors=None, source_label_priors=label_priors)
+        base = super()._learn(replace(given, counts=calibrated))
         # a classifier may never predict a class that validation has, or a steep map take its mean
         # to 0, which EM would divide by: it has at least its share of one more row
         source, confusion = base["source_priors_"], calibrated.by_class
