@@ -993,8 +993,9 @@ class Case:
                 yield fact("little_changed" if noticed else "nothing_changed", **sizes)
             elif self.explained is not None:
                 yield fact("explained", share=kind.explained, low=kind.low, high=kind.high)
-            if self.assumed and kind.explained is not None and kind.explained < WELL:
-                yield fact("assumed", share=kind.explained)
+            if self.assumed:
+                well = kind.explained is None or kind.explained >= WELL
+                yield fact("assumed", share=None if well else kind.explained)
             if found is not None and (found.n_repeated_val or found.n_repeated_target):
                 yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
             full = self.promises["adapt"]

@@ -176,7 +176,9 @@ def test_adapt_and_report_come_to_the_verdict_of_assess(weighted, files, tmp_pat
         assert told["sentence"] in run("adapt", *data, *more, "--output", out).stderr
         written = json.loads(run("report", *data, *more, "--output", page, "--json").stdout)
         assert written["verdict"] == told["verdict"]
-        assert told["sentence"].partition(":")[2][:40] in page.read_text(encoding="utf-8")
+        shown = page.read_text(encoding="utf-8")
+        assert told["sentence"].partition(":")[2][:40] in shown
+        assert ("assume_prior_shift=True" in shown) == ("--assume-prior-shift" in more)
 
 
 def test_under_your_word_one_interval_is_left(weighted):

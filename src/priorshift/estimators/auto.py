@@ -44,7 +44,7 @@ from priorshift.calibration import CalibrationAverage, apply_each, average_calib
 from priorshift.counts import Confusion, model_columns, shrunk_columns
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
-from priorshift.estimators.data import CONTRADICTS, FACTOR, GIVEN, Validation, source_balance
+from priorshift.estimators.data import GIVEN, Validation, source_balance
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate
 from priorshift.estimators.shares import (
@@ -356,13 +356,13 @@ class Auto(PriorEstimator):
         check_positive(self.caution, "caution")
         super().fit(y_proba, y, **given)
         self._goal = Goal.of(self.costs, self.goal, self.classes_)
-        rows, (source, label_priors) = self._labelled_rows(), self._given
+        rows, evidence = self._labelled_rows(), self._evidence
         self._balance = source_balance(
             rows.y_proba,
             rows.labels,
             rows.weight,
-            None if source is None else self.source_priors_,
-            None if label_priors is None else self.source_label_priors_,
+            None if evidence.source_priors is None else self.source_priors_,
+            None if evidence.source_label_priors is None else self.source_label_priors_,
         )
         seen = self.confusion_.seen
         if not self._balance.priors[seen].any():
@@ -393,10 +393,10 @@ class Auto(PriorEstimator):
         # the weight of outputs as they came in the estimate of shares
         nats = self._calibration.excess * min(1.0, RAW_ROWS / order.size)
         self._raw_weight = float(expit(np.log(RAW_ODDS) - nats))
-        if source is None and not seen.all():
+        if evidence.source_priors is None and not seen.all():
             # they stand for their mean on validation, which lacks a class: worse than label
             # priors that you gave, better than no label at all
-            self._raw_weight = 0.0 if self._given.any else 1.0
+            self._raw_weight = 0.0 if evidence.given else 1.0
         elif self._balance.words == GIVEN and self._contradicts(rows):
             self._raw_weight = 0.0
         return self
@@ -404,7 +404,7 @@ class Auto(PriorEstimator):
     def _contradicts(self, rows: Validation) -> bool:
         """Tell whether outputs as they came find other shares on validation than its labels have.
 
-        So do those of boosted trees after class weights.
+        By four standard errors and a factor of two, as those of boosted trees after class weights.
         """
         labelled = np.bincount(rows.labels, minlength=self.classes_.size) / rows.labels.size
         n_some = min(rows.labels.size, JACKKNIFE_ROWS)
@@ -413,7 +413,7 @@ class Auto(PriorEstimator):
         apart = np.abs(found.priors - labelled)
         error = np.sqrt(found.noise.diagonal() + labelled / rows.labels.size)
         high, low = np.maximum(found.priors, labelled), np.minimum(found.priors, labelled)
-        return bool(((apart > CONTRADICTS * error) & (high > FACTOR * low)).any())
+        return bool(((apart > 4 * error) & (high > 2 * low)).any())
 
     def partial_fit(self, *_: Any, **__: Any) -> Self:
         """Refuse: calibrating needs all of validation at once."""
@@ -463,7 +463,7 @@ class Auto(PriorEstimator):
         else:
             strength = 1.0
         ruling = rulings[strength]
-        unknown = [] if self._given.any else self.classes_[~self.confusion_.seen].tolist()
+        unknown = [] if self._evidence.given else self.classes_[~self.confusion_.seen].tolist()
         if ruling.action == "adapt" and unknown:
             warn_user(
                 f"validation has no sample of class {some(unknown)}, and without "
