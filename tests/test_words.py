@@ -22,7 +22,6 @@ FACTS = (
     fact("explained", share=0.46, low=0.3, high=0.62),
     fact("nothing_changed", n_val=1200, n_target=900),
     fact("assumed", share=0.46),
-    fact("assumed", share=None),
     fact("repeated", n_val=3, n_target=2000),
     fact("by_decisions", n_target=5000),
     fact(

@@ -187,3 +187,5 @@ def test_under_your_word_one_interval_is_left(weighted):
     assert report["priors"] == estimate["priors"]
     assert report["interval"] == estimate["interval"]
     assert report["interval_method"] != "readings"
+    said = "You say that each class looks as it did. The verdict takes your word for it."
+    assert said in told["reasons"]
