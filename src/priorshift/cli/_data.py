@@ -648,11 +648,20 @@ def _key_columns(file: PredictionFile) -> border.Columns:
 
 def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
     """Read the group of each row: text, or whole numbers, so that week 10 comes after week 2."""
-    raw = read.read_cells(file, name, option)
     try:
-        return read_groups(raw)
+        groups = border.as_text(read_groups(read.read_cells(file, name, option)))
     except ValueError as error:
         raise ValueError(f"{name!r} in {file.where}: {error}") from None
+    empty = np.flatnonzero(groups == "")
+    if empty.size:
+        raise ValueError(
+            f"{name!r} in {file.where} is empty in {empty.size:,} rows, first in "
+            f"{file.place(int(empty[0]))}; name their group, or drop them."
+        )
+    with suppress(ValueError, OverflowError):
+        numbers = groups.astype(np.int64)
+        return numbers if (numbers.astype(str) == groups).all() else groups  # 007 is not 7
+    return groups
 
 
 def _labels_by_row(path: Path, n_rows: int, classes: Labels) -> NDArray[np.object_]:
