@@ -1,4 +1,7 @@
-"""Files of predictions: npy, npz, csv, parquet, arrow. Written atomically, never unpickled."""
+"""Files of predictions: npy, npz, csv, parquet, arrow. Written atomically, never unpickled.
+
+A further format is a subclass of `Stored` (`_base`) that `_open` lists by its suffix.
+"""
 
 from priorshift.files._atomic import (
     atomic_file,
