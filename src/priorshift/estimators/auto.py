@@ -356,13 +356,13 @@ class Auto(PriorEstimator):
         check_positive(self.caution, "caution")
         super().fit(y_proba, y, **given)
         self._goal = Goal.of(self.costs, self.goal, self.classes_)
-        rows, (source, label_priors) = self._labelled_rows(), self._given
+        rows, evidence = self._labelled_rows(), self._evidence
         self._balance = source_balance(
             rows.y_proba,
             rows.labels,
             rows.weight,
-            None if source is None else self.source_priors_,
-            None if label_priors is None else self.source_label_priors_,
+            None if evidence.source_priors is None else self.source_priors_,
+            None if evidence.source_label_priors is None else self.source_label_priors_,
         )
         seen = self.confusion_.seen
         if not self._balance.priors[seen].any():
@@ -393,10 +393,10 @@ class Auto(PriorEstimator):
         # the weight of outputs as they came in the estimate of shares
         nats = self._calibration.excess * min(1.0, RAW_ROWS / order.size)
         self._raw_weight = float(expit(np.log(RAW_ODDS) - nats))
-        if source is None and not seen.all():
+        if evidence.source_priors is None and not seen.all():
             # they stand for their mean on validation, which lacks a class: worse than label
             # priors that you gave, better than no label at all
-            self._raw_weight = 0.0 if self._given.any else 1.0
+            self._raw_weight = 0.0 if evidence.given else 1.0
         return self
 
     def partial_fit(self, *_: Any, **__: Any) -> Self:
@@ -447,7 +447,7 @@ class Auto(PriorEstimator):
         else:
             strength = 1.0
         ruling = rulings[strength]
-        unknown = [] if self._given.any else self.classes_[~self.confusion_.seen].tolist()
+        unknown = [] if self._evidence.given else self.classes_[~self.confusion_.seen].tolist()
         if ruling.action == "adapt" and unknown:
             warn_user(
                 f"validation has no sample of class {some(unknown)}, and without "
