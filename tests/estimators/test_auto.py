@@ -719,3 +719,13 @@ def test_rows_of_validation_keep_their_weights_and_labels(simulation, rng, equal
     sample, order = auto._sample, auto._calibration.order
     np.testing.assert_array_equal(sample.weight, weight[order])
     np.testing.assert_array_equal(sample.y, y[order])
+
+
+@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
+def test_sums_a_little_above_1_make_no_share_negative():
+    """Raw outputs, which alone count here, got a weight of 1 + 3e-9, and the others less than 0."""
+    y_proba_val = np.array([[1.0, 8e-25, 1e-32, 2e-48], [1.0 - 1e-14, 1e-45, 1e-14, 4e-46]])
+    y_proba = np.tile([1e-9, 1.0, 1e-9, 1e-9], (7, 1))
+    for source in (None, [0.7, 0.1, 0.1, 0.1]):
+        auto = ps.Auto().fit(y_proba_val, [0, 0], source_priors=source, classes=np.arange(4))
+        assert (auto.estimate(y_proba).priors >= 0).all()
