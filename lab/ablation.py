@@ -55,6 +55,6 @@ VARIANTS: dict[str, AbstractContextManager[Any]] = {
         "estimators.auto._variance", lambda values, _: 0.0 * values[0]
     ),
     "in full or not at all": inside("estimators.auto.STRENGTHS", (1.0,)),
-    "always adapt": inside("estimators.auto.judge_gain", always),
+    "always adapt, in full": inside("estimators.auto.judge_gain", always),
 }
 """The first is Auto as it is."""
