@@ -108,7 +108,7 @@ def test_a_class_that_nothing_is_known_of_is_unclear(shifted):
 
 @pytest.mark.slow
 def test_verdicts_are_right_on_simulated_truth():
-    outcomes = [outcome(7_000_000 + seed) for seed in range(16)]
+    outcomes = [outcome(7_000_000 + seed) for seed in range(28)]
     adapted = [one for one in outcomes if one.verdict == "adapt"]
     left = [one for one in outcomes if one.verdict == "leave"]
     assert len(adapted) >= 5
