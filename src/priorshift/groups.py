@@ -5,8 +5,8 @@ groups are solved together, each to its own duality gap: likelihoods as one batc
 problems, inversions as one linear system with as many right-hand sides as groups. EM and MAP work
 on the rows themselves: those of each group are its own mixture problem.
 
-**How far to pool.** The mean decision :math:`q_g` of a group with :math:`n_g` rows varies with its
-rows and its priors,
+**How far to pool**: what a small group borrows from the others. The mean decision :math:`q_g` of a
+group with :math:`n_g` rows varies with its rows and its priors,
 
 .. math:: q_g \sim N\!\left(\mu,\ \Sigma / n_g + v\, C D C^T\right), \qquad
     D = \mathrm{diag}(d) - d d^T,
@@ -301,7 +301,7 @@ def match_groups(labels: Labels, groups: Labels) -> Indices:
 
 @dataclass(frozen=True)
 class Pool:
-    r"""Mean decisions of groups along the axes of noise and signal, and how far they are pooled.
+    r"""Mean decisions of groups along the axes of noise and signal, and what they borrow.
 
     Attributes
     ----------

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -264,17 +265,11 @@ def _count_validation(facts: Facts, val: Predictions, y: Indices) -> None:
     facts.observed = hard.class_frequencies
 
 
-@dataclass(frozen=True)
-class _Routes:
+def _count_routes(estimate: PriorEstimate, goal: Goal, block: Block, _: slice) -> Any:
     """Count a block's rows by decision before and after adapting."""
-
-    estimate: PriorEstimate
-    goal: Goal
-
-    def __call__(self, block: Block, _: slice) -> Any:
-        adapted = self.estimate.adapt(Predictions.from_checked(block))
-        before, after = self.goal.decide(block), self.goal.decide(adapted)
-        return csr_array((np.ones(before.size), (before, after)), shape=(block.shape[1],) * 2)
+    adapted = estimate.adapt(Predictions.from_checked(block))
+    before, after = goal.decide(block), goal.decide(adapted)
+    return csr_array((np.ones(before.size), (before, after)), shape=(block.shape[1],) * 2)
 
 
 def _count_target(facts: Facts, rows: Any, label: Indices | None) -> None:
@@ -282,7 +277,7 @@ def _count_target(facts: Facts, rows: Any, label: Indices | None) -> None:
     full, K = ungated(facts.estimate), facts.estimate.classes.size
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = map_reduce(_Routes(full, facts.goal), dense(rows))
+        found = map_reduce(partial(_count_routes, full, facts.goal), dense(rows))
     messages = [warning.message for warning in caught]
     kept = [told.n_kept for told in messages if isinstance(told, KeptRowsWarning)]
     facts.warnings += tuple(str(m) for m in messages if not isinstance(m, KeptRowsWarning))
