@@ -28,6 +28,7 @@ from scipy.special import ndtri
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.solvers import simplex_least_squares
+from priorshift.verdict import Kind
 
 BINS, BINS_PER_CLASS, MOST_BINS = 20, 5, 500
 """Bins of the score of two classes; of confidence per decided class otherwise; about as many in
@@ -50,35 +51,13 @@ MOST_ORDERED, UNLIKE = 4, 0.1
 from which on they are."""
 
 
-@dataclass(frozen=True)
-class Explained:
-    """The share of a change in predictions that a change of class balance explains.
-
-    Attributes
-    ----------
-    value : float or None
-        Between 0 and 1; None where predictions changed no more than noise does.
-    interval : tuple of float, or None
-        Its bounds, by the delta method.
-    changed : float
-        Distance between validation and target, d(pi), free of noise.
-    unexplained : float
-        Bound on the share of the target that is like no mixture of validation's classes.
-    """
-
-    value: float | None
-    interval: tuple[float, float] | None
-    changed: float
-    unexplained: float
-
-
 def explain_by_priors(
     y_proba_val: Floats,
     y_val: Indices,
     y_proba_target: Floats,
     before: Vector,
     confidence_level: float = 0.95,
-) -> Explained:
+) -> Kind:
     """Measure how much of the change in predictions a change of class balance explains.
 
     Parameters
@@ -99,7 +78,7 @@ def explain_by_priors(
     >>> score = 1 / (1 + np.exp(-rng.normal(2 * y - 1)))
     >>> P = np.column_stack([1 - score, score])
     >>> target = np.concatenate([P[y == 0][:300], P[y == 1][:1500]])
-    >>> explain_by_priors(P, y, target, np.full(2, 0.5)).value > 0.95
+    >>> explain_by_priors(P, y, target, np.full(2, 0.5)).explained > 0.95
     True
     """
     step = -(-len(y_val) // MOST_ROWS)
@@ -133,13 +112,13 @@ def explain_by_priors(
     unexplained = float(np.sqrt(max(last.value, 0.0) / 2))
     null_error = np.sqrt(2 * np.sum(first.noise**2))  # where the true residual is 0
     if first.value <= MEASURABLE * null_error:
-        return Explained(None, None, max(first.value, 0.0), unexplained)
+        return Kind(unexplained=unexplained)
     ratio = last.value / first.value
     variance = last.covariance(last) - 2 * ratio * first.covariance(last)
     variance += ratio**2 * first.covariance(first)
     reach = float(ndtri((1 + confidence_level) / 2)) * np.sqrt(max(variance, 0.0)) / first.value
     low, value, high = np.clip([1 - ratio - reach, 1 - ratio, 1 - ratio + reach], 0.0, 1.0)
-    return Explained(float(value), (float(low), float(high)), first.value, unexplained)
+    return Kind(float(value), float(low), float(high), unexplained=unexplained)
 
 
 def find_order(

@@ -32,7 +32,6 @@ def hedge_shares(
     estimate: PriorEstimate,
     mean: PriorEstimate,
     kind: Kind,
-    unexplained: float,
     *,
     supported: bool,
     n_val: int,
@@ -41,7 +40,7 @@ def hedge_shares(
     """Return shares between both readings, or the estimate where prior shift is supported."""
     before, p, m = mean.source_priors, estimate.priors, mean.priors
     assert before is not None
-    wider = UNEXPLAINED * unexplained
+    wider = UNEXPLAINED * kind.unexplained
     low, high = (p, p) if estimate.interval is None else estimate.interval.T
     if supported:
         return _bounded(estimate, p, np.minimum(low, m) - wider, np.maximum(high, m) + wider, level)
