@@ -68,11 +68,6 @@ FEW_ROWS = 30
 FEWEST_TARGET_ROWS = 10
 """Target rows below which nothing is said of what changed."""
 
-TOO_UNLIKE = 0.3
-"""Share of the target that looks like no mixture of classes, from which on the user's word that
-each class looks as it did is not taken: most targets have more once their columns are swapped or
-they were adapted before, and hardly any natural one does."""
-
 LABELS = 40
 """Labels of the target to ask for where a verdict is unclear."""
 
@@ -84,12 +79,6 @@ MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 10_000_000
 
 MOST_NAMED = 3
 """Classes that a sentence on decisions names."""
-
-RARE = 0.05
-"""Share of one of two classes below which accuracy says little."""
-
-TOO_WIDE = 0.5
-"""Width of an interval from which on nobody should report its share: a judgement, not a fit."""
 
 BUDGET = 40_000_000
 """Rows times classes that verdicts on many groups or windows go through in all."""
@@ -887,7 +876,9 @@ class Case:
         if assumed and (swapped := self._target_swapped()) is not None:
             return swapped
         unlike, surely = kind.unexplained, kind.refuted or (found is not None and found.rejected)
-        if not assumed or kind.explained is None or unlike < TOO_UNLIKE or not surely:
+        # most targets have more once their columns are swapped or they were adapted before, and
+        # hardly any natural one does
+        if not assumed or kind.explained is None or unlike < 0.3 or not surely:
             return None
         return fact("assumed_wrongly", unlike=min(unlike, 1.0), share=kind.explained)
 
@@ -1016,7 +1007,8 @@ class Case:
             assert mean.source_priors is not None
             known["before"] = float(mean.source_priors[k])
             yield fact("readings", **known, low=low, high=high, level=level)
-            if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < RARE:
+            # where one of two classes is rare, accuracy says little
+            if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < 0.05:
                 label, other = data.classes[np.argsort(report.priors)].tolist()
                 share = float(report.priors.min())
                 yield fact("rare", label=str(label), other=str(other), share=share)
@@ -1199,7 +1191,8 @@ def vaguest_share(estimate: PriorEstimate) -> int | None:
     if estimate.interval is None:
         return None
     width = np.ptp(estimate.interval, axis=1)
-    return int(width.argmax()) if width.max() >= TOO_WIDE else None
+    # so wide an interval leaves nothing to report: a judgement, not a fit
+    return int(width.argmax()) if width.max() >= 0.5 else None
 
 
 def following(

@@ -51,15 +51,6 @@ from priorshift.words import by_other_goals
 Progress = Callable[[Sequence[str]], Iterable[str]]
 """Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
 
-CLOSE, SHARE = 0.05, 0.25
-"""Methods agree if they are this close, or this share of what they say moved."""
-
-HARDLY = 0.02
-"""Share of cases in other classes up to which the class balance hardly changed."""
-
-FAR = 1.5
-"""Factor from the median of all methods beyond which one disagrees."""
-
 COLUMNS = {
     "moved": "share of the cases that belong to other classes than before",
     "differs": "by which factor, from the median of all methods, on the class where it is "
@@ -244,7 +235,7 @@ class Comparison:
         k = int(np.flatnonzero(self.classes == odd.disagrees_on)[0])
         shares = [r.estimate.priors[k] for r in judged if r.estimate is not None]
         own = 0.0 if odd.estimate is None else float(odd.estimate.priors[k])
-        far = sum((r.disagreement or 0.0) > FAR for r in judged)
+        far = sum((r.disagreement or 0.0) > 1.5 for r in judged)  # as `Disagreement` says
         ratio = odd.disagreement or 1.0
         return Disagreement(ratio, odd.method, odd.disagrees_on, own, float(np.median(shares)), far)
 
@@ -541,8 +532,9 @@ def _in_agreement(chosen: dict[str, PriorEstimate], classes: NDArray[Any]) -> st
     shares, source, moved = first.priors, first.source_priors, first.total_variation
     apart = float(total_variation(priors[:, None], priors[None]).max())
     agree = "says" if len(chosen) == 1 else "agree"
-    if apart <= max(CLOSE, SHARE * moved):
-        if moved <= HARDLY:
+    # methods agree if they are close, or within a share of what they say moved
+    if apart <= max(0.05, 0.25 * moved):
+        if moved <= 0.02:
             return f"{names} {agree}: the class balance hardly changed."
         k = int(movers(shares - source, 1)[0])
         how = "grew" if shares[k] > source[k] else "fell"

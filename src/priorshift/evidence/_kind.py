@@ -30,25 +30,8 @@ from priorshift._typing import Floats, Indices, Vector
 from priorshift.solvers import simplex_least_squares
 from priorshift.verdict import Kind
 
-BINS, BINS_PER_CLASS, MOST_BINS = 20, 5, 500
-"""Bins of the score of two classes; of confidence per decided class otherwise; about as many in
-all."""
-
-ROWS_PER_BIN = 50
-"""Rows of both sides together that a bin should have."""
-
-MEASURABLE = 2.0
-"""Standard errors of pure noise beyond which a change counts as measured."""
-
-STEPS = 4
-"""Times that the bins are weighted anew."""
-
 MOST_ROWS = 50_000
 """Rows of either side that are looked at."""
-
-MOST_ORDERED, UNLIKE = 4, 0.1
-"""Classes up to which other orders of the columns are tried, and the unexplained share of a target
-from which on they are."""
 
 
 def explain_by_priors(
@@ -102,7 +85,7 @@ def explain_by_priors(
     start = np.where(seen, before, 0.0)
     start = start / start.sum() if start.any() else seen / seen.sum()
     fitted = start
-    for _ in range(STEPS):
+    for _ in range(4):  # bins are weighted anew each time
         root = 1 / np.sqrt(np.maximum(H @ fitted + t, 1e-12))[:, None]
         fitted = np.zeros(K)
         fitted[seen] = simplex_least_squares(root * H[:, seen], root[:, 0] * t, tol=1e-9).value
@@ -111,7 +94,7 @@ def explain_by_priors(
     last = _Distance.of(t - H @ fitted, noise(fitted), H @ fitted + t, free)
     unexplained = float(np.sqrt(max(last.value, 0.0) / 2))
     null_error = np.sqrt(2 * np.sum(first.noise**2))  # where the true residual is 0
-    if first.value <= MEASURABLE * null_error:
+    if first.value <= 2 * null_error:  # no measurable change
         return Kind(unexplained=unexplained)
     ratio = last.value / first.value
     variance = last.covariance(last) - 2 * ratio * first.covariance(last)
@@ -131,7 +114,8 @@ def find_order(
     """Return an order of the target's columns that explains it far better, if there is one.
 
     Far better leaves at most half as much `unexplained` as the columns in their order do. Then
-    `y_proba_target[:, order]` has each class in its own column.
+    `y_proba_target[:, order]` has each class in its own column. Nothing is tried beyond 4 classes,
+    or where less than a tenth is unexplained.
 
     Examples
     --------
@@ -145,7 +129,7 @@ def find_order(
     ([1, 0], 0.0)
     """
     K = before.size
-    if unexplained < UNLIKE or K > MOST_ORDERED:
+    if unexplained < 0.1 or K > 4:
         return None
     orders = [np.array(order) for order in permutations(range(K))][1:]
     left = [
@@ -192,18 +176,19 @@ class _Distance:
 def _bin(y_proba_val: Floats, y_proba_target: Floats) -> tuple[Indices, Indices, int]:
     """Bin both sides by decision and confidence, at quantiles of both together.
 
-    Two classes are binned by the score alone.
+    Two classes are binned by the score alone, into 20 bins; otherwise each decision gets 5, but of
+    many classes about 500 in all. A bin should have 50 rows of both sides together.
     """
     K = y_proba_val.shape[1]
     both = np.concatenate([y_proba_val, y_proba_target])
     if K == 2:
-        decided, score, most = np.zeros(len(both), np.intp), both[:, 1], BINS
+        decided, score, most = np.zeros(len(both), np.intp), both[:, 1], 20
     else:
         decided, score = both.argmax(axis=1), both.max(axis=1)
-        most = min(max(MOST_BINS // K, 2), BINS_PER_CLASS)  # one would fit any target
+        most = min(max(500 // K, 2), 5)  # one would fit any target
     order = np.lexsort((score, decided))
     count = np.bincount(decided, minlength=K if K > 2 else 1)
-    n_bins = np.clip(count // ROWS_PER_BIN, 1, most)
+    n_bins = np.clip(count // 50, 1, most)
     first = np.concatenate([[0], np.cumsum(count)[:-1]])
     offset = np.concatenate([[0], np.cumsum(n_bins)[:-1]])
     at = decided[order]

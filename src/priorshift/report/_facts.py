@@ -336,12 +336,6 @@ def planned_shares(estimate: PriorEstimate) -> Vector:
     return np.round(estimate.priors, 4) if few else estimate.priors
 
 
-PREVALENCES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-"""Shares of the second class in the table of what would be."""
-
-STEPS = 361
-
-
 @dataclass(frozen=True, eq=False)
 class WhatIf:
     r"""What another share of the second of two classes would mean, by validation's scores.
@@ -390,7 +384,7 @@ class WhatIf:
         share = float(estimate.priors[1])
         if not 0 < share < 1 or not 0 < now < 1 or np.unique(y).size < 2:
             return None
-        scores = expit(np.linspace(-18, 18, STEPS))
+        scores = expit(np.linspace(-18, 18, 361))
         adapted = ungated(estimate).adapt(np.column_stack([1 - scores, scores]))[:, 1]
         log_odds = np.maximum.accumulate(logit(adapted.clip(1e-12, 1 - 1e-12)))
         above = np.array(
@@ -424,4 +418,5 @@ class WhatIf:
     @property
     def rows(self) -> list[dict[str, float | None]]:
         """The table, with the share now among the others."""
-        return [self.at(share) for share in sorted({*PREVALENCES, self.now})]
+        shares = {0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, self.now}
+        return [self.at(share) for share in sorted(shares)]
