@@ -207,10 +207,10 @@ class Counting(DaskTable):
         super().__init__(array)
         self.passes, self.sent, self.fetched = 0, 0, 0
 
-    def map_parts(self, fold: Any, n_parts: int, n_rows: int, done: Any) -> list[Any]:
+    def map_parts(self, fold: Any, n_parts: int, n_rows: int) -> list[Any]:
         import cloudpickle
 
-        found = super().map_parts(fold, n_parts, n_rows, done)
+        found = super().map_parts(fold, n_parts, n_rows)
         self.passes += 1
         self.sent = max(self.sent, len(cloudpickle.dumps(fold)))
         self.fetched = max(self.fetched, *(len(cloudpickle.dumps(one)) for one in found))

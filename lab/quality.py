@@ -1,7 +1,7 @@
 """How much every method gains under simulated prior shift, on real classifier outputs.
 
     python -m lab quality [--part networks zoo zoo-plain rare small uci natural further held-out]
-        [--methods auto,em,...] [--every N] [--family NAME] [--data data] [--ablation]
+        [--methods auto,em,...] [--every N] [--data data] [--ablation]
 
 networks: the bundled outputs and our own networks. zoo: ordinary classifiers of tables. zoo-plain:
 the same without source priors, as most people would call it. rare: a model trained on balanced
@@ -53,7 +53,6 @@ def main(arguments: list[str] | None = None) -> None:
         part={"nargs": "+", "default": PARTS, "choices": PARTS + FURTHER},
         methods=str,
         every=1,
-        family=str,
         data=pools.POOLS,
         ablation=False,
     )
@@ -75,33 +74,26 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(part: str, options: argparse.Namespace) -> Iterator[str]:
     """Yield the tables of one part."""
-    methods = named(options.methods)
+    methods, every = named(options.methods), options.every
     if part == "rare":
-        yield rare_events(methods, max(1, REPEATS // options.every))
-        return
-    if part == "small":
-        yield small_cells(max(1, CELL_RUNS // options.every))
-        return
-    if part == "natural":
-        yield from natural_shifts(options.data / "natural", options.every)
-        return
-    tasks = {
-        "networks": pools.network_tasks,
-        "further": pools.further_tasks,
-        "held-out": pools.held_out_tasks,
-    }.get(part, partial(pools.zoo_tasks, options.data))
-
-    def chosen() -> Iterator[ShiftTask]:
-        wanted = (task for task in tasks() if options.family in (None, task.family))
-        return islice(wanted, 0, None, options.every)
-
-    if part == "uci":
-        n_bags = max(1, BAGS // options.every)
-        yield published_protocol(options.data / "uci", methods, n_bags)
-    elif part == "ablation":
-        yield ablation(chosen)
+        yield rare_events(methods, max(1, REPEATS // every))
+    elif part == "small":
+        yield small_cells(max(1, CELL_RUNS // every))
+    elif part == "uci":
+        yield published_protocol(options.data / "uci", methods, max(1, BAGS // every))
+    elif part == "natural":
+        yield from natural_shifts(options.data / "natural", every)
     else:
-        yield from report(judge(chosen(), methods, plain=part == "zoo-plain"), methods)
+        tasks = {
+            "networks": pools.network_tasks,
+            "further": pools.further_tasks,
+            "held-out": pools.held_out_tasks,
+        }.get(part, partial(pools.zoo_tasks, options.data))
+        if part == "ablation":
+            yield ablation(lambda: islice(tasks(), 0, None, every))
+        else:
+            chosen = islice(tasks(), 0, None, every)
+            yield from report(judge(chosen, methods, plain=part == "zoo-plain"), methods)
 
 
 def named(methods: str | None) -> list[str]:

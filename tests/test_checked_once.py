@@ -24,7 +24,7 @@ from priorshift.border import rows as table_rows
 from priorshift.cli import _read, main
 from priorshift.compare import compare
 from priorshift.evidence import detect_shift
-from priorshift.files._arrow_rows import ParquetRows
+from priorshift.files._arrow import ParquetRows
 from priorshift.report import render_report
 
 K, N_VAL, N_TARGET = 4, 400, 300

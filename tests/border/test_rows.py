@@ -19,7 +19,6 @@ from priorshift.border import (
     slices,
     sum_by,
     take_rows,
-    watched,
 )
 from priorshift.border import rows as rows_module
 from priorshift.border.rows import as_table
@@ -233,16 +232,6 @@ def test_columns_and_maps_are_lazy_and_compose(rng):
     array = rng.random((50, 3))
     table = map_blocks(np.sqrt, ArrayTable(array).columns([2, 0, 1]), 3)
     np.testing.assert_allclose(take_rows(table, np.arange(50)), np.sqrt(array[:, [2, 0, 1]]))
-
-
-def test_a_pass_can_be_watched(rng):
-    heard = []
-    table = Chapters(rng.random((2000, 3)), [400])
-    with watched(lambda n_rows, done: heard.append((n_rows, done))):
-        map_reduce(lambda block, rows: 0, table)
-    map_reduce(lambda block, rows: 0, table)
-    assert sum(done for _, done in heard) == 2000
-    assert {n_rows for n_rows, _ in heard} == {2000}
 
 
 # Whatever rows are, they have the same methods

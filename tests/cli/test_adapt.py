@@ -248,7 +248,7 @@ def test_adapted_files_are_marked_and_warned_of(data, files, write, ok, suffix, 
 def test_a_terminal_shows_the_first_rows_only(data, both, ok, monkeypatch):
     piped = ok("adapt", *both).stdout
     assert len(piped.splitlines()) == 201
-    monkeypatch.setattr(_adapt, "on_terminal", lambda: True)
+    monkeypatch.setattr(_adapt.console, "on_terminal", lambda: True)
     shown = ok("adapt", *both)
     assert "The first 5 of 200 rows, adapted" in shown.stdout
     assert len(shown.stdout.splitlines()) == 8  # a title, a header, a rule, five rows

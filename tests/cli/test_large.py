@@ -8,12 +8,11 @@ import re
 
 import numpy as np
 import pytest
-from rich.progress import Progress
 
 from priorshift.border import rows
-from priorshift.cli import _adapt, _console, _read
-from priorshift.cli._console import PassBar
-from priorshift.files import PredictionFile
+from priorshift.cli import _console, _read
+from priorshift.files._arrow import ArrowTable
+from priorshift.files._numpy import NpzFile
 
 FORMATS = ["npy", "parquet", "arrow", "feather"]
 
@@ -22,11 +21,8 @@ FORMATS = ["npy", "parquet", "arrow", "feather"]
 def large(monkeypatch):
     """Take files for large ones, which must not be read at once."""
     monkeypatch.setattr(_read, "IN_MEMORY_BYTES", 0)
-    for kind in PredictionFile.__subclasses__() + [
-        kind for parent in PredictionFile.__subclasses__() for kind in parent.__subclasses__()
-    ]:
-        if "values" in vars(kind) and kind.__name__ != "NpyFile":  # which maps its file
-            monkeypatch.setattr(kind, "values", at_once_of(kind.values))
+    for kind in (ArrowTable, NpzFile):  # npy files are mapped anyway
+        monkeypatch.setattr(kind, "values", at_once_of(kind.values))
 
 
 def at_once_of(values):
@@ -160,46 +156,18 @@ def test_files_with_other_classes_are_told_apart(data, files, write, refuse, req
 # Progress
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """Let the clock stand still; return a function that sets it."""
-
-    def stand(now):
-        monkeypatch.setattr(_console.time, "monotonic", lambda: now)
-
-    stand(0.0)  # as on a machine that is just started
-    return stand
-
-
-def test_passes_are_counted_and_shown_once_they_take_long(clock):
-    bar = Progress(disable=True)
-    hears = PassBar(bar)
-    hears(10, 6)
-    clock(1.0)
-    hears(10, 4)
-    assert bar.tasks == []
-    clock(1.1)
-    hears(10, 10)
-    hears(30, 12)
-    (task,) = bar.tasks
-    assert (task.description, task.total, task.completed) == ("pass 3", 30, 12)
-
-
-def test_quick_passes_show_nothing(clock):
-    bar = Progress(disable=True)
-    PassBar(bar)(10, 10)
-    assert bar.tasks == []
-
-
 @pytest.mark.usefixtures("large")
 def test_the_bar_of_adapt_counts_all_rows_of_a_target_that_was_sampled(
     named, ok, monkeypatch, tmp_path
 ):
     totals = []
-    progress = _adapt.progress
-    monkeypatch.setattr(
-        _adapt, "progress", lambda what, total: totals.append(total) or progress(what, total)
-    )
+    progress = _console.progress
+
+    def counted(what, total, *columns):
+        totals.extend([] if columns else [total])
+        return progress(what, total, *columns)
+
+    monkeypatch.setattr(_console, "progress", counted)
     monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 60 * (3 + rows.PER_ROW))
     monkeypatch.setattr(rows, "FEWEST_ROWS", 10)
     output = ("--output", tmp_path / "o.parquet")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from priorshift.files import _base, _csv, _csv_arrow, open_predictions
+from priorshift.files import _base, _csv, open_predictions
 from priorshift.text import safe_csv
 
 
@@ -332,16 +332,16 @@ def test_a_line_longer_than_a_chunk_is_read_by_pyarrow(make, reader, monkeypatch
     """Chunks are small, so that little is held; more columns make them larger."""
     if reader != "PyArrow":
         pytest.skip("the csv module reads lines")
-    monkeypatch.setattr(_csv_arrow, "CHUNK_BYTES", 64)
-    monkeypatch.setattr(_csv_arrow, "CELL_BYTES", 64)
-    found = []
+    monkeypatch.setattr(_csv, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(_csv, "CELL_BYTES", 64)
+    found, tables = [], _csv.CsvFile._tables
 
-    def watched(*arguments):
-        for table in _csv_arrow.read_text(*arguments):
+    def watched(*arguments, **named):
+        for table in tables(*arguments, **named):
             found.append(len(table))
             yield table
 
-    monkeypatch.setattr(_csv, "read_text", watched)
+    monkeypatch.setattr(_csv.CsvFile, "_tables", watched)
     names = [f"c{k}" for k in range(40)]
     file = make("\n".join([",".join(names), *[",".join(["0.025000000000"] * 40)] * 9]))
     assert file.values(None).shape == (9, 40)

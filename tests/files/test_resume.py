@@ -361,7 +361,7 @@ def file_at(path):
     if path.suffix == ".npz":
         np.savez(path, y_proba=np.full((20, 2), 0.5))
     elif path.suffix == ".gz":
-        lines = (f"{number},{1 - number}" for number in np.random.default_rng(0).random(400))
+        lines = (f"{number},{1 - number}" for number in np.random.default_rng(0).random(80))
         path.write_bytes(gzip.compress("\n".join(["a,b", *lines]).encode()))
     else:
         return write(path)

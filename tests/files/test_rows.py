@@ -8,7 +8,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.border import Table, map_reduce, take_rows
-from priorshift.files import _arrow_rows, open_predictions
+from priorshift.files import _arrow, open_predictions
 
 N = 101
 VALUES = np.random.default_rng(0).dirichlet(np.ones(3), N)
@@ -77,7 +77,7 @@ def gone_through(table, n_parts, n_rows):
 
 @pytest.mark.parametrize("name", [*TABLES, *WITHOUT_NAMES])
 def test_blocks_are_the_file(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(_arrow_rows, "BATCH_BYTES", 1)
+    monkeypatch.setattr(_arrow, "BATCH_BYTES", 1)
     file = write(tmp_path / name)
     table = file.rows(("a", "b", "c"))
     assert isinstance(table, Table)

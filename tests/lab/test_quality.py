@@ -211,7 +211,7 @@ def test_without_pools_the_simulations_remain(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(pools, "DATA", tmp_path / "absent")
 
     def tables(part, *words):
-        options = parse("", list(words), every=1, methods=str, family=str, data=tmp_path / "none")
+        options = parse("", list(words), every=1, methods=str, data=tmp_path / "none")
         return quality.run(part, options)
 
     for part in ("further", "held-out", "zoo", "zoo-plain", "uci", "natural", "ablation"):

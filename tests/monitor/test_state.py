@@ -337,3 +337,14 @@ def test_methods_that_are_more_than_counts_cannot_be_saved(simulate, rng, tmp_pa
     monitor, _ = begun(simulate, rng, ps.ShrunkSCML())
     with pytest.raises(ValueError, match=r"ShrunkSCML cannot be saved.*such as SCM-L"):
         monitor.save(tmp_path / "state.json")
+
+
+@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
+def test_a_fit_of_numbers_too_small_to_divide_by_is_not_written(rng, tmp_path):
+    y = rng.permutation(np.arange(300) % 3)
+    y_proba = 0.7 * np.eye(3)[y] + 0.1
+    y_proba[:, 2] = 1e-301
+    y_proba /= y_proba.sum(axis=1, keepdims=True)
+    monitor = PriorMonitor(ps.BBSE()).fit(y_proba, y)
+    with pytest.raises(ValueError, match=r"cannot be saved: .* Fit it to probabilities that are 0"):
+        monitor.save(tmp_path / "state.json")

@@ -60,7 +60,7 @@ from priorshift.border.classes import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.border.clusters import DaskTable, SparkTable, apply_to
+from priorshift.border.clusters import DaskTable, SparkTable, apply_to, read_by_workers
 from priorshift.border.columns import (
     HEAD_ROWS,
     are_whole,
@@ -98,7 +98,6 @@ from priorshift.border.rows import (
     slices,
     sum_by,
     take_rows,
-    watched,
     whole,
 )
 from priorshift.border.sparse import (

@@ -165,24 +165,27 @@ def as_labels(values: Any, name: str) -> Labels:
         require_plain(unpacked, name)
         # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
         labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
-    _require_vector(labels, name)
-    if labels.dtype.kind in "OT":
-        _require_no_missing(labels, name)
-        text = np.array([isinstance(label, str) for label in labels.tolist()], dtype=bool)
-        if text.any() and not text.all():
-            at = int(np.argmin(text))
+    entries = labels.tolist() if labels.ndim == 1 and labels.dtype.kind in "OTf" else []
+    if missing := [i for i, label in enumerate(entries) if is_missing(label)]:
+        raise ValueError(
+            f"{name} has no label at position {missing[0]} ({len(missing)} missing); drop these "
+            "rows."
+        )
+    if entries and labels.dtype.kind != "f":
+        text = [isinstance(label, str) for label in entries]
+        if any(text) and not all(text):
+            at = text.index(False)
             raise ValueError(
                 f"{name} mixes strings with other labels, such as {brief(labels[at])} at position "
                 f"{at}; make them all of one kind."
             )
-        labels = as_array(labels.tolist(), name)
-        _require_vector(labels, name)
-    if labels.dtype.kind not in "iubfU":
+        labels = as_array(entries, name)
+    if labels.ndim != 1:
+        raise ValueError(f"{name} must be 1-D, one label per row; got shape {labels.shape}.")
+    if labels.dtype.kind not in "iubfU" and labels.size:
         raise ValueError(
             f"{name} must hold numbers or strings, all of one kind; got {labels.dtype}."
         )
-    if labels.dtype.kind == "f":
-        _require_no_missing(labels, name)
     return labels
 
 
@@ -216,20 +219,6 @@ def _require_one_level(columns: Any, name: str) -> None:
             f"{name} is labelled on several levels (a pandas MultiIndex), such as "
             f"{brief(several[0])}; keep the level with the names of the classes: "
             "get_level_values(-1) of its columns, or of its index."
-        )
-
-
-def _require_vector(labels: Labels, name: str) -> None:
-    if labels.ndim != 1:
-        raise ValueError(f"{name} must be 1-D, one label per row; got shape {labels.shape}.")
-
-
-def _require_no_missing(labels: Labels, name: str) -> None:
-    missing = [i for i, label in enumerate(labels.tolist()) if is_missing(label)]
-    if missing:
-        raise ValueError(
-            f"{name} has no label at position {missing[0]} ({len(missing)} missing); drop these "
-            "rows."
         )
 
 

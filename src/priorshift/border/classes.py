@@ -63,7 +63,7 @@ def read_labelled(
     y_proba, y = column_of(y_proba, y, label_name, name)
     labels = read_labels(y, name=label_name)
     predictions = check_proba(y_proba, name, tables=tables, classes=classes, labels=labels)
-    _require_as_many(labels, predictions.shape[0], label_name)
+    labels = read_labels(labels, predictions.shape[0], label_name)
     names = settle_classes(predictions, labels, classes)
     return names, ordered(predictions, names, name), encode_labels(labels, names, label_name)
 
@@ -278,17 +278,12 @@ def read_labels(y: ArrayLike, n_samples: int | None = None, name: str = "y") -> 
     labels = as_labels(y, name)
     if labels.size == 0:
         raise ValueError(f"{name} is empty; give at least one label.")
-    if n_samples is not None:
-        _require_as_many(labels, n_samples, name)
-    return labels
-
-
-def _require_as_many(labels: Labels, n_samples: int, name: str) -> None:
-    if labels.size != n_samples:
+    if n_samples is not None and labels.size != n_samples:
         raise ValueError(
             f"{name} has {labels.size} labels but there are {n_samples} rows of predictions; give "
             "one label per row."
         )
+    return labels
 
 
 def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:

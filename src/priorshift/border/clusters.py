@@ -10,18 +10,22 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift.border.rows import Blocks, Done, Fold, Table, add, own, slices, table_kind
+from priorshift.border.rows import Blocks, Fold, Rows, Table, add, own, slices, table_kind
 from priorshift.border.threads import row_blocks, row_slices, single_threaded_blas
 
 MOST_HELD = 2**30
 """Bytes up to which chunks are kept in this process, if there is no cluster to keep them."""
+
+CHUNK_BYTES = 2**27
+"""Approximate bytes of a chunk that workers read: few tasks, yet many fit into a worker."""
 
 MERGED = 16
 """Results that one task adds up; up to this many chunks need no such task."""
@@ -83,30 +87,19 @@ class DaskTable(Table):
         for rows, block in slices(self.array, part, n_rows):
             yield rows, np.asarray(block.compute(), dtype=self.dtype)
 
-    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:  # noqa: ARG002
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int) -> list[Any]:  # noqa: ARG002
         """Fold the blocks of each chunk where it is; many results are added up there, in order."""
         import dask
-        from dask.callbacks import Callback
 
         # a task of its own: it is sent once per worker, not once per chunk
-        folding = dask.delayed(_Folding(fold, n_rows, self.dtype), pure=False, traverse=False)
+        folding = dask.delayed(partial(_fold, fold, n_rows, self.dtype), pure=False, traverse=False)
         add_up = dask.delayed(_add_up, pure=False)
         chunks = self.array.to_delayed(optimize_graph=False).ravel()
-        results = leaves = [folding(*each) for each in zip(self._starts, chunks, strict=False)]
+        results = [folding(*each) for each in zip(self._starts, chunks, strict=False)]
         while len(results) > MERGED:
             cuts = range(0, len(results), MERGED)
             results = [add_up(*results[at : at + MERGED]) for at in cuts]
-        left = dict(zip((leaf.key for leaf in leaves), np.diff(self._starts).tolist(), strict=True))
-
-        def finished(key: Any, *_: Any) -> None:
-            if key in left:
-                done(left.pop(key))
-
-        with Callback(posttask=finished):
-            found = list(dask.compute(*results))
-        if left:  # a cluster tells nobody before
-            done(sum(left.values()))
-        return found
+        return list(dask.compute(*results))
 
     def __reduce__(self) -> Any:
         """Refuse: no worker should receive the table whose chunks it holds."""
@@ -138,18 +131,11 @@ def apply_to(function: Callable[[Any], Any], array: Any) -> Any:
     if array.ndim == 2:
         array = array.rechunk({1: -1})
     meta = np.empty((0,) * array.ndim, dtype)
-    return array.map_blocks(_Chunkwise(function, dtype), dtype=dtype, meta=meta)
+    return array.map_blocks(partial(_apply, function, dtype), dtype=dtype, meta=meta)
 
 
-@dataclass(frozen=True)
-class _Chunkwise:
-    """Applies a function to a chunk that has rows."""
-
-    function: Callable[[Floats], Floats]
-    dtype: np.dtype[Any]
-
-    def __call__(self, chunk: Floats) -> Floats:
-        return self.function(chunk) if chunk.shape[0] else chunk.astype(self.dtype)
+def _apply(function: Callable[[Floats], Floats], dtype: np.dtype[Any], chunk: Floats) -> Floats:
+    return function(chunk) if chunk.shape[0] else chunk.astype(dtype)
 
 
 def _client() -> Any:
@@ -208,28 +194,56 @@ def _as_claimed(chunk: Any, block_info: Any = None) -> Any:
     return chunk
 
 
-@dataclass(frozen=True)
-class _Folding:
-    """Folds the blocks of a chunk that begins at a row; None if it has no rows."""
-
-    fold: Fold
-    n_rows: int
-    dtype: np.dtype[Any]
-
-    def __call__(self, start: int, chunk: Floats) -> Any:
-        with single_threaded_blas():
-            return self.fold(self._blocks(start, chunk))
-
-    def _blocks(self, start: int, chunk: Floats) -> Blocks:
-        for rows in row_slices(slice(start, start + chunk.shape[0]), self.n_rows):
-            block = chunk[rows.start - start : rows.stop - start]
-            yield rows, np.asarray(block, dtype=self.dtype)
+def _fold(fold: Fold, n_rows: int, dtype: np.dtype[Any], start: int, chunk: Floats) -> Any:
+    """Fold the blocks of a chunk that begins at a row; None if it has no rows."""
+    blocks = (
+        (slice(start + rows.start, start + rows.stop), np.asarray(chunk[rows], dtype))
+        for rows in row_slices(chunk.shape[0], n_rows)
+    )
+    with single_threaded_blas():
+        return fold(blocks)
 
 
 def _add_up(*results: Any) -> Any:
     """Add up results without touching them: a worker may need them again after a failure."""
     found = [result for result in results if result is not None]
     return reduce(add, found[1:], own(found[0])) if found else None
+
+
+def read_by_workers(rows: Rows, path: Path, client: Any) -> DaskTable:
+    """Return rows of a file as a table on a Dask cluster; every worker must find it at its path.
+
+    Chunks are consecutive rows of an npy file, row groups of a Parquet file, or record batches of
+    an Arrow file. They have about 128 MB, or less, so that every thread of the cluster gets one.
+    """
+    import dask.array as da
+    from dask import delayed
+
+    if not isinstance(rows, Table) or not rows.portable:
+        raise ValueError(
+            f"{path} cannot be read from the middle, as --dask has to; convert it to parquet, an "
+            "Arrow file (no stream) or npy."
+        )
+    n, n_classes = rows.shape
+    n_threads = sum(client.nthreads().values())
+    n_chunks = max(n_threads, -(-n * n_classes * rows.dtype.itemsize // CHUNK_BYTES), 1)
+    load = delayed(partial(_read_part, rows, path), pure=False, traverse=False)
+    chunks = [
+        da.from_delayed(load(part), (part.stop - part.start, n_classes), rows.dtype)
+        for part in rows.parts(n_chunks)
+    ]
+    return DaskTable(da.concatenate(chunks))
+
+
+def _read_part(table: Table, path: Path, part: slice) -> Floats:
+    """Read some rows of a file, on a worker."""
+    try:
+        return table.read(part)
+    except FileNotFoundError:
+        raise ValueError(
+            f"a worker does not find {path}; with --dask every worker must find the file at this "
+            "path, on a shared file system."
+        ) from None
 
 
 # Spark
@@ -273,9 +287,8 @@ class SparkTable(Table):
         # mapInArrow cannot resolve names with points
         self.frame = selected.toDF(*(f"c{at}" for at in range(len(chosen))))
         if cache:
-            self.frame = self.frame.mapInArrow(
-                _Packing(self.dtype), "width int, rows binary"
-            ).cache()
+            pack_rows = partial(_pack_rows, self.dtype)
+            self.frame = self.frame.mapInArrow(pack_rows, "width int, rows binary").cache()
         self._n_rows: Mapping[int, int] = {}
         extents = self._run(_Pass(_extent, None, 2**16, self.dtype))
         self._n_rows = {partition: int(n_rows) for partition, (n_rows, _) in extents}
@@ -300,16 +313,13 @@ class SparkTable(Table):
         """Refuse: rows are worked on where they are."""
         raise TypeError("a SparkTable is read by map_reduce; its blocks are not fetched.")
 
-    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:  # noqa: ARG002
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int) -> list[Any]:  # noqa: ARG002
         """Fold the blocks of each partition where it is; return the results, in order."""
         extents, first = {}, 0
         for partition in sorted(self._n_rows):
             extents[partition] = first, self._n_rows[partition]
             first += self._n_rows[partition]
-        found = self._run(_Pass(fold, extents, n_rows, self.dtype))
-        for partition, _ in found:
-            done(self._n_rows[partition])
-        return [result for _, result in found]
+        return [result for _, result in self._run(_Pass(fold, extents, n_rows, self.dtype))]
 
     def release(self) -> None:
         """Let Spark drop the rows that it keeps."""
@@ -371,26 +381,21 @@ class _Pass:
             raise ValueError(_changed("rows"))
 
 
-@dataclass(frozen=True)
-class _Packing:
-    """Turns the Arrow batches of one partition into matrices, as bytes."""
+def _pack_rows(dtype: np.dtype[Any], batches: Iterator[Any]) -> Iterator[Any]:
+    """Turn the Arrow batches of one partition into matrices, as bytes."""
+    import pyarrow as pa
 
-    dtype: np.dtype[Any]
+    def packed(width: int, rows: list[bytes]) -> Any:
+        columns = [pa.array([width] * len(rows), pa.int32()), pa.array(rows, pa.binary())]
+        return pa.record_batch(columns, names=["width", "rows"])
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        def packed(width: int, rows: list[bytes]) -> Any:
-            columns = [pa.array([width] * len(rows), pa.int32()), pa.array(rows, pa.binary())]
-            return pa.record_batch(columns, names=["width", "rows"])
-
-        try:
-            for matrix in _matrices(batches, self.dtype):
-                n, width = matrix.shape
-                parts = row_blocks(n, width, 2**25 // self.dtype.itemsize)  # of 4 MB each
-                yield packed(width, [np.ascontiguousarray(matrix[one]).tobytes() for one in parts])
-        except ValueError as error:  # passes raise it
-            yield packed(0, [str(error).encode()])
+    try:
+        for matrix in _matrices(batches, dtype):
+            n, width = matrix.shape
+            parts = row_blocks(n, width, 2**25 // dtype.itemsize)  # of 4 MB each
+            yield packed(width, [np.ascontiguousarray(matrix[one]).tobytes() for one in parts])
+    except ValueError as error:  # passes raise it
+        yield packed(0, [str(error).encode()])
 
 
 def _matrices(batches: Iterator[Any], dtype: np.dtype[Any]) -> Iterator[Floats]:
@@ -479,18 +484,17 @@ def pack(result: Any) -> bytes:
     (np.float64(1.5), [array([0, 1, 2]), array([0, 1])])
     """
     leaves: list[Any] = []
-    tree = json.dumps(_flatten(result, leaves))
     buffer = io.BytesIO()
-    for array in (np.array(tree), *leaves):
-        np.lib.format.write_array(buffer, array, allow_pickle=False)
+    tree = json.dumps(_flatten(result, leaves))
+    np.savez(buffer, *leaves, tree=tree)
     return buffer.getvalue()
 
 
 def unpack(data: bytes) -> Any:
     """Turn bytes back into what a fold returned."""
-    buffer = io.BytesIO(data)
-    tree = json.loads(str(_read(buffer)))
-    return _unflatten(tree, lambda: _read(buffer))
+    with np.load(io.BytesIO(data), allow_pickle=False) as found:
+        leaves = (found[f"arr_{at}"] for at in range(len(found.files) - 1))
+        return _unflatten(json.loads(str(found["tree"])), leaves)
 
 
 def _flatten(result: Any, leaves: list[Any]) -> Any:
@@ -501,14 +505,9 @@ def _flatten(result: Any, leaves: list[Any]) -> Any:
     return None
 
 
-def _unflatten(tree: Any, next_leaf: Callable[[], Any]) -> Any:
+def _unflatten(tree: Any, leaves: Iterator[Any]) -> Any:
     if tree is None:
-        leaf = next_leaf()
-        return leaf[()] if leaf.ndim == 0 else leaf
+        return next(leaves)[()]
     kind, parts = tree
-    found = [_unflatten(part, next_leaf) for part in parts]
+    found = [_unflatten(part, leaves) for part in parts]
     return tuple(found) if kind == "tuple" else found
-
-
-def _read(buffer: io.BytesIO) -> Any:
-    return np.lib.format.read_array(buffer, allow_pickle=False)

@@ -497,23 +497,15 @@ class Frame:
         7    a  3.0
         8    b  4.0
         """
-        if not self.columns:
-            return self._series(self.read.name, numbers)
         import narwhals as nw
 
-        backend = self.read.implementation
-        new = [
-            nw.new_series(name, np.ascontiguousarray(numbers[:, at]), backend=backend)
-            for at, name in enumerate(self.columns)
-        ]
-        return self.read.with_columns(*new).to_native()
+        def series(name: Any, column: Any) -> Any:
+            column = np.ascontiguousarray(column)
+            return nw.new_series(name, column, backend=self.read.implementation)
 
-    def _series(self, name: Any, numbers: Any) -> Any:
-        import narwhals as nw
-
-        numbers = np.ascontiguousarray(numbers)
-        new = nw.new_series(name, numbers, backend=self.read.implementation).to_native()
-        old = self.read.to_native()
-        return (
-            new.set_axis(old.index) if hasattr(old, "index") and hasattr(new, "set_axis") else new
-        )
+        if self.columns:
+            new = [series(name, numbers[:, at]) for at, name in enumerate(self.columns)]
+            return self.read.with_columns(*new).to_native()
+        made, old = series(self.read.name, numbers).to_native(), self.read.to_native()
+        as_pandas = hasattr(old, "index") and hasattr(made, "set_axis")
+        return made.set_axis(old.index) if as_pandas else made

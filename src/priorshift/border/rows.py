@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, Self, TypeGuard, TypeVar
@@ -32,9 +30,6 @@ Blocks = Iterator[tuple[slice, Block]]
 
 Fold = Callable[[Blocks], Any]
 """Turns the blocks of one part into a result."""
-
-Done = Callable[[int], None]
-"""Called in this process with how many more rows are done."""
 
 SAMPLE_NUMBERS, SAMPLE_SEED, FEWEST_ROWS, PER_ROW = 10_000_000, 0, 1000, 10
 """Numbers of a sample, where its random numbers start, its fewest rows, and numbers that work on a
@@ -61,6 +56,8 @@ class Table(ABC):
     names: tuple[Any, ...] | None = None
     portable = False
     ndim = 2
+    sum_by: Callable[..., Any] | None = None
+    """A quicker way to sum rows by label than by blocks, if there is one."""
 
     @classmethod
     def recognises(cls, values: Any) -> bool:  # noqa: ARG003
@@ -85,17 +82,9 @@ class Table(ABC):
         """Cut the rows into parts that can be worked on separately; the same parts every time."""
         return row_parts(self.shape[0], min(n_parts, self.shape[0]))
 
-    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int) -> list[Any]:
         """Fold the blocks of each part where the rows are; return the results in order."""
-
-        def of_part(part: slice) -> Any:
-            return fold(counted(self.blocks(part, n_rows), done))
-
-        return map_parts(of_part, self.parts(n_parts))
-
-    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> Any:
-        """Sum the rows of each label: see `sum_by`."""
-        return _sum_by(self, label, n_labels, weight)
+        return map_parts(lambda part: fold(self.blocks(part, n_rows)), self.parts(n_parts))
 
     def read(self, part: slice) -> Floats:
         """Read some consecutive rows into an array."""
@@ -138,10 +127,9 @@ class MappedTable(Table):
         """Cut as the other table is cut."""
         return self.table.parts(n_parts)
 
-    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int) -> list[Any]:
         """Work where the rows of the other table are."""
-        fold = partial(_fold_through, self.function, fold)
-        return self.table.map_parts(fold, n_parts, n_rows, done)
+        return self.table.map_parts(partial(_fold_through, self.function, fold), n_parts, n_rows)
 
 
 Kind = TypeVar("Kind", bound=type[Table])
@@ -223,13 +211,6 @@ def _fold_through(function: Callable[[Floats], Floats], fold: Fold, blocks: Bloc
     return fold(_through(function, blocks))
 
 
-def counted(blocks: Blocks, done: Done) -> Blocks:
-    """Yield blocks, and call `done` after each with its number of rows."""
-    for rows, block in blocks:
-        yield rows, block
-        done(rows.stop - rows.start)
-
-
 def _through(function: Callable[[Floats], Floats], blocks: Blocks) -> Blocks:
     for rows, block in blocks:
         yield rows, function(block)
@@ -240,11 +221,6 @@ Rows = Floats | Table
 
 Kernel = Callable[[Block, slice], Any]
 """A function of a block and its rows. Returns numbers, arrays, lists, or a tuple of these."""
-
-Watcher = Callable[[int, int], None]
-"""Called during every pass over a table with the number of all rows, and how many more are done."""
-
-_WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 def map_reduce(
@@ -288,10 +264,7 @@ def map_reduce(
     n_rows = max(1, block_bytes // (8 * K))
     little = (data.size if work is None else work) < threads.SERIAL_WORK
     if isinstance(data, Table):
-        n_parts = 1 if little else n_parts
-        watcher = _WATCHER.get()
-        done = _unwatched if watcher is None else partial(watcher, n)
-        return _total(data.map_parts(_Fold(kernel, exact), n_parts, n_rows, done))
+        return _total(data.map_parts(_Fold(kernel, exact), 1 if little else n_parts, n_rows))
     if little and n <= n_rows:  # one block needs no folding
         return own(kernel(data.astype(np.float64, copy=False) if exact else data, slice(0, n)))
     fold = _Fold(kernel, exact)
@@ -299,27 +272,6 @@ def map_reduce(
         return fold(slices(data, slice(0, n), n_rows))
     parts = row_parts(n, n_parts)
     return _total(threads.map_parts(lambda part: fold(slices(data, part, n_rows)), parts))
-
-
-@contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
-    """Call a function with the progress of every pass over a table inside this context.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from priorshift.border import ArrayTable, map_reduce, watched
-    >>> table = ArrayTable(np.ones((5, 2)))
-    >>> with watched(lambda n_rows, done: print(f"{done} more of {n_rows}")):
-    ...     map_reduce(lambda block, rows: block.sum(), table, n_parts=1)
-    5 more of 5
-    np.float64(10.0)
-    """
-    token = _WATCHER.set(watcher)
-    try:
-        yield
-    finally:
-        _WATCHER.reset(token)
 
 
 @dataclass(frozen=True)
@@ -331,28 +283,12 @@ class _Fold:
 
     def __call__(self, blocks: Blocks) -> Any:
         total = None
-        for rows, block in self._precise(blocks):
+        for rows, block in blocks:
+            if self.exact:
+                block = block.astype(np.float64, copy=False)
             found = self.kernel(block, rows)
             total = own(found) if total is None else add(total, found)
         return total
-
-    def _precise(self, blocks: Blocks) -> Blocks:
-        """Convert to float64 if `exact`, in one buffer that is used again."""
-        buffer: Vector = np.empty((0, 0))
-        for rows, block in blocks:
-            if not self.exact or block.dtype == np.float64:
-                yield rows, block
-            elif isinstance(block, np.ndarray):
-                if buffer.shape[0] < block.shape[0]:
-                    buffer = np.empty_like(block, dtype=np.float64)  # in the block's own order
-                np.copyto(buffer[: block.shape[0]], block)
-                yield rows, buffer[: block.shape[0]]
-            else:
-                yield rows, block.astype(np.float64)
-
-
-def _unwatched(done: int) -> None:
-    """Nobody watches."""
 
 
 def _total(results: list[Any]) -> Any:
@@ -390,11 +326,8 @@ def sum_by(rows: Rows, label: Indices, n_labels: int, weight: Vector | None = No
     array([[0. , 0. ],
            [1.5, 0.5]])
     """
-    by = rows.sum_by if isinstance(rows, Table) else partial(_sum_by, rows)
-    return by(label, n_labels, weight)
-
-
-def _sum_by(rows: Rows, label: Indices, n_labels: int, weight: Vector | None) -> Vector:
+    if isinstance(rows, Table) and rows.sum_by is not None:
+        return rows.sum_by(label, n_labels, weight)
     # blocks of at least K/2 rows, or adding matrices would outweigh the work itself
     size = max(BLOCK_BYTES, 4 * n_labels * rows.shape[1])
     kernel = partial(_sum_block, label, n_labels, weight)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers, float_type
-from priorshift.border.rows import Blocks, Done, Fold, Rows, Table, counted, slices, table_kind
+from priorshift.border.rows import Blocks, Fold, Rows, Table, slices, table_kind
 from priorshift.border.threads import SERIAL_WORK, row_slices
 
 DENSE_CLASSES = 2000
@@ -79,9 +79,9 @@ class SparseBlock:
     @property
     def T(self) -> SparseBlock:  # noqa: N802
         """Return the transpose."""
-        if self.base is None:
-            return SparseBlock(self.csr.T.tocsr())
-        return SparseBlock(self.csr.T.tocsr(), self._trend, self.base)
+        return SparseBlock(
+            self.csr.T.tocsr(), None if self.base is None else self._trend, self.base
+        )
 
     @property
     def _trend(self) -> Floats:
@@ -140,32 +140,26 @@ class SparseBlock:
         return SparseBlock(csr, self.base, self._trend + other._trend)
 
     def __getitem__(self, key: Any) -> SparseBlock:
+        """Return some rows, or some columns of them; consecutive rows do not copy their scores."""
         rows, columns = key if isinstance(key, tuple) else (key, None)
-        block = self._rows(rows)
-        if columns is None:
-            return block
-        columns = np.asarray(columns)
-        if columns.dtype == np.bool_:
-            columns = np.flatnonzero(columns)
-        trend = None if block.trend is None else block.trend[columns]
-        return SparseBlock(csr_array(block.csr[:, columns]), block.base, trend)
-
-    def _rows(self, rows: Any) -> SparseBlock:
-        if isinstance(rows, slice):
-            start, stop, step = rows.indices(self.shape[0])
-            if step == 1:
-                return self._stretch(start, max(start, stop))
+        csr, trend = self.csr, self.trend
         base = None if self.base is None else self.base[rows]
-        return SparseBlock(csr_array(self.csr[rows]), base, self.trend)
-
-    def _stretch(self, start: int, stop: int) -> SparseBlock:
-        """Return consecutive rows without copying their scores."""
-        csr = self.csr
-        first, end = csr.indptr[start], csr.indptr[stop]
-        parts = (csr.data[first:end], csr.indices[first:end], csr.indptr[start : stop + 1] - first)
-        base = None if self.base is None else self.base[start:stop]
-        part = csr_array(parts, shape=(stop - start, self.shape[1]))
-        return SparseBlock(part, base, self.trend)
+        start, stop, step = rows.indices(self.shape[0]) if isinstance(rows, slice) else (0, 0, 0)
+        if step == 1:
+            stop = max(start, stop)
+            first, end = csr.indptr[start], csr.indptr[stop]
+            listed = csr.data[first:end], csr.indices[first:end]
+            parts = (*listed, csr.indptr[start : stop + 1] - first)
+            csr = csr_array(parts, shape=(stop - start, self.shape[1]))
+        else:
+            csr = csr_array(csr[rows])
+        if columns is not None:
+            columns = np.asarray(columns)
+            if columns.dtype == np.bool_:
+                columns = np.flatnonzero(columns)
+            csr = csr_array(csr[:, columns])
+            trend = None if trend is None else trend[columns]
+        return SparseBlock(csr, base, trend)
 
     def astype(self, dtype: Any, copy: bool = True) -> SparseBlock:
         """Convert."""
@@ -297,8 +291,8 @@ def _by_row(reduction: np.ufunc, values: Floats, indptr: Indices, empty: Floats)
 def _largest_unlisted(csr: Any, slope: Floats, trend: Floats) -> tuple[Indices, Floats]:
     """Return the best class that a row does not list; rows that list all get -inf."""
     n, K = csr.shape
-    row = np.repeat(np.arange(n), np.diff(csr.indptr))
-    found = np.full(n, K, dtype=np.intp)
+    listed = np.diff(csr.indptr).astype(np.intp)
+    row, found = np.repeat(np.arange(n), listed), np.full(n, K, dtype=np.intp)
     for sign in (1, 0, -1):  # a slope below 0 reverses the order; at 0 all are equal
         of_sign = np.flatnonzero(np.sign(slope) == sign)
         if not of_sign.size:
@@ -306,22 +300,17 @@ def _largest_unlisted(csr: Any, slope: Floats, trend: Floats) -> tuple[Indices, 
         order = np.argsort(-sign * trend, kind="stable")
         rank = np.empty(K, dtype=np.intp)
         rank[order] = np.arange(K)
-        found[of_sign] = _first_gap(rank[csr.indices], row, csr.indptr)[of_sign]
+        # the smallest rank that a row does not have
+        ranks = rank[csr.indices]
+        place, gap = np.arange(ranks.size) - csr.indptr[:-1][row], listed.copy()
+        beyond = ranks[np.lexsort((ranks, row))] > place
+        np.minimum.at(gap, row[beyond], place[beyond])
+        found[of_sign] = gap[of_sign]
         inside = of_sign[found[of_sign] < K]
         found[inside] = order[found[inside]]
     full = found == K
     value = slope * trend[np.where(full, 0, found)]
     return found, np.where(full, -np.inf, value).astype(slope.dtype)
-
-
-def _first_gap(rank: Indices, row: Indices, indptr: Indices) -> Indices:
-    """Return for each row the smallest number that it does not have."""
-    order = np.lexsort((rank, row))
-    place = np.arange(rank.size) - indptr[:-1][row]
-    gap = np.diff(indptr).astype(np.intp)
-    beyond = rank[order] > place
-    np.minimum.at(gap, row[beyond], place[beyond])
-    return gap
 
 
 @table_kind
@@ -367,12 +356,11 @@ class SparseTable(Table):
         """Yield blocks of a bounded number of scores, however many classes there are."""
         return slices(self.whole, part, self._rows_of(SCORES_IN_BLOCK))
 
-    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int) -> list[Any]:
         """Fold in threads, unless there is too little work for them."""
         if self.n_scores >= SERIAL_WORK:
-            return super().map_parts(fold, n_parts, n_rows, done)
-        everything = slice(0, self.shape[0])
-        return [fold(counted(self.blocks(everything, n_rows), done))]
+            return super().map_parts(fold, n_parts, n_rows)
+        return [fold(self.blocks(slice(0, self.shape[0]), n_rows))]
 
     def columns(self, order: Sequence[int]) -> SparseTable:
         """Return the columns in another order."""
@@ -396,9 +384,8 @@ class SparseTable(Table):
 
     def argmax(self, axis: int = 1) -> Indices:
         """Return the largest class of each row, the first among equals."""
-        everything = slice(0, self.shape[0])
-        found = [block.argmax(axis) for _, block in self.blocks(everything, 0)]
-        return np.concatenate(found)
+        blocks = self.blocks(slice(0, self.shape[0]), 0)
+        return np.concatenate([block.argmax(axis) for _, block in blocks])
 
     def tocsr(self) -> Any:
         """Return a copy as a sparse matrix, in which everything not listed is 0."""

@@ -21,10 +21,9 @@ from priorshift._typing import Floats, Indices
 from priorshift._version import __version__
 from priorshift.adapt import cheapest
 from priorshift.assessment import threshold_facts
+from priorshift.cli import _console as console
 from priorshift.cli import _options as options
-from priorshift.cli._console import busy, emit, note, on_terminal, progress, show_table
 from priorshift.cli._data import Data, as_advised, open_data
-from priorshift.cli._documents import document, tell_doubts, verdict_of
 from priorshift.cli._errors import command
 from priorshift.estimators import PriorEstimate
 from priorshift.files import Partial, atomic_file, is_device, remove_partial, resumable_file
@@ -79,19 +78,19 @@ def adapt(
     request = options.Request(**named)
     file = None if output is None or str(output) == "-" else output
     _check_usage(request, file, as_json, overwrite)
-    only_head = output is None and on_terminal()
+    only_head = output is None and console.on_terminal()
     with open_data(request) as data:
         with _destination(data, method, decision_column, file, hidden=only_head) as partial:
             if partial.kept is None:
-                with busy("Estimating"):
+                with console.busy("Estimating"):
                     shift, found = data.estimate(method), data.assess(method)
-                tell_doubts(found)
-                shift, verdict = as_advised(shift, found), verdict_of(found)
+                console.tell_doubts(found)
+                shift, verdict = as_advised(shift, found), None if found is None else found.verdict
                 sentence = None if found is None else found.sentence
                 if found is not None and shift.action == "adapt" != found.action:
                     sentence = f"{sentence} {OVERRULED.format(method=method)}"
             else:
-                note(f"Going on after row {partial.rows:,}, where an earlier run ended.")
+                console.note(f"Going on after row {partial.rows:,}, where an earlier run ended.")
                 verdict, sentence = partial.kept["verdict"], partial.kept["sentence"]
                 shift = PriorEstimate.from_dict(partial.kept["shift"])
             keep = {"shift": shift.to_dict(), "verdict": verdict, "sentence": sentence}
@@ -108,20 +107,22 @@ def adapt(
     summary = f"{n_changed:,} of {n_rows:,} decisions changed."
     if shift.action == "none" and n_rows:
         summary = f"all {n_rows:,} rows are as they were."
-    note(summary if file is None else f"Wrote {file}: {summary}")
+    console.note(summary if file is None else f"Wrote {file}: {summary}")
     if only_head:
-        note("Nothing is written yet: name a file with --output, or write --output - for stdout.")
+        console.note(
+            "Nothing is written yet: name a file with --output, or write --output - for stdout."
+        )
     if sentence is not None:
-        note(sentence)
+        console.note(sentence)
     if shift.action == "calibrate":
         settled = request.adapter is not None or request.assume_prior_shift
         remedy = "" if settled else "; --assume-prior-shift adapts to the target's"
-        note(f"The class shares behind the probabilities are still validation's{remedy}.")
+        console.note(f"The class shares behind the probabilities are still validation's{remedy}.")
     for known in threshold_facts(shift, data.costs):
-        note(say(known))
+        console.note(say(known))
     if as_json:
         contents = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
-        emit(document("adapt", verdict, **shift.to_dict(), **contents))
+        console.emit(console.document("adapt", verdict, **shift.to_dict(), **contents))
 
 
 def _check_usage(
@@ -217,7 +218,7 @@ def write_copy(
     added = None
     if decision_column is not None:
         added = decision_column, lambda: data.classes[decided].tolist()
-    with progress("Adapting", data.n_target) as bar:
+    with console.progress("Adapting", data.n_target) as bar:
         data.target.rewrite(
             partial,
             data.columns,
@@ -239,4 +240,4 @@ def _show_head(before: Floats, after: Floats, n_rows: int, names: list[str]) -> 
     title = f"The first {len(cells)} of {n_rows:,} rows, adapted"
     if len(names) > SHOWN_CLASSES:
         title += f"; {SHOWN_CLASSES} of {len(names)} classes"
-    show_table(title, ["row", "decision", *names[:SHOWN_CLASSES]], cells, n_left=2)
+    console.show_table(title, ["row", "decision", *names[:SHOWN_CLASSES]], cells, n_left=2)

@@ -7,9 +7,8 @@ import click
 
 from priorshift.assessment import Assessment
 from priorshift.cli import _options as options
-from priorshift.cli._console import busy, note, say
+from priorshift.cli._console import busy, csv_like, hand_out, note, priors_as_csv, say, show_priors
 from priorshift.cli._data import Data, open_data
-from priorshift.cli._documents import csv_like, hand_out, priors_as_csv, show_priors
 from priorshift.cli._errors import command
 from priorshift.files import write_text
 

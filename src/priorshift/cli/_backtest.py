@@ -7,9 +7,8 @@ import click
 
 from priorshift.adapt import Goal
 from priorshift.cli import _options as options
-from priorshift.cli._console import busy, say, show_table
+from priorshift.cli._console import busy, hand_out, say, show_table
 from priorshift.cli._data import open_data, read_group_column
-from priorshift.cli._documents import hand_out
 from priorshift.cli._errors import command
 from priorshift.evidence import backtest as test_the_past
 from priorshift.text import csv_table

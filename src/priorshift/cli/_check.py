@@ -14,7 +14,7 @@ from priorshift._typing import Labels
 from priorshift.border import common_classes, read_decisions, read_labels, some
 from priorshift.cli import _options as options
 from priorshift.cli import _read as read
-from priorshift.cli._console import emit, show_table, tell
+from priorshift.cli._console import document, emit, show_table, tell
 from priorshift.cli._data import (
     by_class,
     name_classes,
@@ -22,7 +22,6 @@ from priorshift.cli._data import (
     validation_labels,
     without_missing,
 )
-from priorshift.cli._documents import document
 from priorshift.cli._errors import command
 from priorshift.cli._main import BAD_DATA
 from priorshift.files import PredictionFile

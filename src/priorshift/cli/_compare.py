@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 
+from priorshift.cli import _console as console
 from priorshift.cli import _options as options
-from priorshift.cli._console import busy, note, progress
 from priorshift.cli._data import Data, open_data
-from priorshift.cli._documents import csv_like, hand_out, show_comparison, show_verdict
 from priorshift.cli._errors import command
 from priorshift.compare import Comparison
 from priorshift.compare import compare as compare_methods
@@ -33,22 +32,22 @@ def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **name
     """Run every method on the same data, and score them where the target has labels."""
     with open_data(options.Request(**named)) as data:
         comparison = compare_on(data, methods or None)
-        with busy("Assessing"):
+        with console.busy("Assessing"):
             found = data.assess(options.DEFAULT_METHOD)
     columns = comparison.columns()
-    table = csv_like(data.target, list(columns), zip(*columns.values(), strict=True))
+    table = console.csv_like(data.target, list(columns), zip(*columns.values(), strict=True))
 
     def show() -> None:
-        show_comparison(comparison, "Methods compared")
-        show_verdict(found)
+        console.show_comparison(comparison, "Methods compared")
+        console.show_verdict(found)
 
-    hand_out(comparison.to_dict(), table, show, output, as_json, found)
+    console.hand_out(comparison.to_dict(), table, show, output, as_json, found)
     told: dict[str, list[str]] = {}
     for result in comparison.results:
         for message in result.warnings:
             told.setdefault(message, []).append(result.method)
     for message, by in told.items():
-        note(f"Warning by {', '.join(by)}: {message}")
+        console.note(f"Warning by {', '.join(by)}: {message}")
 
 
 def compare_on(data: Data, methods: Sequence[str] | None = None) -> Comparison:
@@ -57,7 +56,7 @@ def compare_on(data: Data, methods: Sequence[str] | None = None) -> Comparison:
     labels = data.target_labels()
     if methods is None and data.request.predicted_column is not None:
         methods = decision_methods(target_labels=labels is not None)
-    with progress("Estimating") as bar:
+    with console.progress("Estimating") as bar:
         return compare_methods(
             y_proba_val,
             y_val,

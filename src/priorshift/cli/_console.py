@@ -1,11 +1,11 @@
-"""Data on stdout, messages and progress on stderr."""
+"""What commands hand out: data on stdout or in a file, messages and progress on stderr."""
 
+import json
 import os
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from threading import Lock
+from pathlib import Path
 from typing import Any
 
 import click
@@ -17,19 +17,30 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
-    TaskID,
-    TaskProgressColumn,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
 from rich.text import Text
 
-from priorshift.border import watched
-from priorshift.text import printable
+from priorshift._version import __version__
+from priorshift.assessment import Assessment
+from priorshift.compare import Comparison
+from priorshift.estimators import PriorEstimate
+from priorshift.estimators.result import columns_of, priors_table
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.files import PredictionFile, write_text
+from priorshift.text import csv_table, printable
 
 PIPE_WIDTH = 120
 """Width of a table that goes to a pipe or a file."""
+
+SCHEMA_VERSION = 2
+"""Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
+
+SHOWN_CLASSES = 25
+"""Classes a terminal shows; beyond that the ones that moved most."""
 
 
 def on_terminal() -> bool:
@@ -37,14 +48,16 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def stdout() -> Console:
-    """Return a console for data."""
-    return _plain_console(width=None if on_terminal() else PIPE_WIDTH)
-
-
-def stderr() -> Console:
-    """Return a console for messages."""
-    return _plain_console(stderr=True)
+def console(*, stderr: bool = False) -> Console:
+    """Return what prints names as they are, and no escape codes under NO_COLOR."""
+    return Console(
+        stderr=stderr,
+        width=None if stderr or on_terminal() else PIPE_WIDTH,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
 
 
 def emit(document: str) -> None:
@@ -54,29 +67,28 @@ def emit(document: str) -> None:
 
 def say(sentence: str) -> None:
     """Print a sentence to stdout."""
-    console = stdout()
-    console.print(Text(printable(sentence), style="bold"), soft_wrap=not console.is_terminal)
+    _print(Text(printable(sentence), style="bold"))
 
 
 def tell(line: str) -> None:
     """Print a line to stdout, however long."""
-    stdout().print(printable(line), soft_wrap=True)
+    console().print(printable(line), soft_wrap=True)
 
 
 def note(message: str) -> None:
     """Print a message to stderr."""
-    _say(printable(message))
+    _print(printable(message), stderr=True)
 
 
 def complain(message: str) -> None:
     """Print an error to stderr."""
-    _say(Text.assemble(("Error:", "bold red"), " ", printable(message)))
+    _print(Text.assemble(("Error:", "bold red"), " ", printable(message)), stderr=True)
 
 
-def _say(message: str | Text) -> None:
+def _print(message: str | Text, *, stderr: bool = False) -> None:
     """Print a message, between words on a terminal, and in one line elsewhere."""
-    console = stderr()
-    console.print(message, soft_wrap=not console.is_terminal)
+    out = console(stderr=stderr)
+    out.print(message, soft_wrap=not out.is_terminal)
 
 
 def show_table(
@@ -86,15 +98,20 @@ def show_table(
 
     Columns that do not fit are printed below, next to the first column again.
     """
-    console = stdout()
+    out = console()
     header = [printable(name) for name in header]
     rows = [[printable(cell) for cell in row] for row in rows]
-    console.print(Text(printable(title), style="italic"), soft_wrap=not console.is_terminal)
+    _print(Text(printable(title), style="italic"))
     # a heading and its cells stay whole, however narrow the terminal, unless they are long
-    widths = [
-        min(max(map(len, (name, *(row[at] for row in rows)))), 30) for at, name in enumerate(header)
-    ]
-    for columns in _cut_columns(widths, console.width):
+    widths = [min(max(map(len, column)), 30) for column in zip(header, *rows, strict=True)]
+    tables, used = [[0]], widths[0]
+    for at, width in enumerate(widths[1:], 1):
+        if used + 1 + width > out.width and len(tables[-1]) > 1:
+            tables.append([0])
+            used = widths[0]
+        tables[-1].append(at)
+        used += 1 + width
+    for columns in tables:
         table = Table(
             box=SIMPLE_HEAD, show_edge=False, show_header=any(header), padding=(0, 1, 0, 0)
         )
@@ -107,82 +124,136 @@ def show_table(
             )
         for row in rows:
             table.add_row(*(row[at] for at in columns))
-        unlimited = console.options.update(width=10_000)
-        if console.measure(table, options=unlimited).maximum > console.width:
+        unlimited = out.options.update(width=10_000)
+        if out.measure(table, options=unlimited).maximum > out.width:
             table.padding = 0
-        width = max(console.width, console.measure(table, options=unlimited).minimum)
-        console.print(table, width=width, crop=False)
-
-
-def _cut_columns(widths: Sequence[int], width: int) -> list[list[int]]:
-    """Cut columns into tables that are narrow enough, each with the first column."""
-    tables = [[0]]
-    used = widths[0]
-    for at in range(1, len(widths)):
-        if used + 1 + widths[at] > width and len(tables[-1]) > 1:
-            tables.append([0])
-            used = widths[0]
-        tables[-1].append(at)
-        used += 1 + widths[at]
-    return tables
+        width = max(out.width, out.measure(table, options=unlimited).minimum)
+        out.print(table, width=width, crop=False)
 
 
 @contextmanager
-def progress(what: str, total: int | None = None, *, counted: bool = True) -> Iterator[Progress]:
-    """Show a progress bar on stderr if that is a terminal; its only task has number 0.
-
-    Passes over files that are read in blocks get a bar of their own below it. Unless it is
-    `counted`, only they tell how far the work is.
-    """
-    text, column = TextColumn("{task.description}"), TimeRemainingColumn()
-    columns: tuple[ProgressColumn, ...] = (text, BarColumn(), MofNCompleteColumn(), column)
-    if not counted:
-        columns = (SpinnerColumn(), text, TaskProgressColumn(), BarColumn(), column)
-    hidden = not sys.stderr.isatty()
-    bar = Progress(*columns, console=stderr(), transient=True, disable=hidden)
+def progress(what: str, total: int | None = None, *columns: ProgressColumn) -> Iterator[Progress]:
+    """Show a progress bar on stderr if that is a terminal; its only task has number 0."""
+    columns = columns or (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    text, hidden = TextColumn("{task.description}"), not sys.stderr.isatty()
+    bar = Progress(text, *columns, console=console(stderr=True), transient=True, disable=hidden)
     with nullcontext() if hidden else bar:  # old rich ends a disabled bar with a line
         bar.add_task(what, total=total)
-        with watched(PassBar(bar)):
-            yield bar
+        yield bar
 
 
 def busy(what: str) -> AbstractContextManager[Progress]:
-    """Show on a terminal's stderr that something takes its time, and how far each pass is."""
-    return progress(what, counted=False)
+    """Show on a terminal's stderr that something takes its time, and how long it has."""
+    return progress(what, None, SpinnerColumn(), TimeElapsedColumn())
 
 
-class PassBar:
-    """Hears of passes over tables and shows the present one: its number, share and time left.
+def document(command: str, verdict: str | None, **contents: Any) -> str:
+    """Return a JSON document, with the verdict of the assessment if there is one."""
+    whole = {
+        "schema_version": SCHEMA_VERSION,
+        "priorshift_version": __version__,
+        "command": command,
+        "verdict": verdict,
+        **contents,
+    }
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
-    Only once they have taken `after` seconds: what is quick needs no bar.
+
+def hand_out(
+    contents: dict[str, Any],
+    table: str,
+    show: Callable[[], None],
+    output: Path | None,
+    as_json: bool,
+    assessment: Assessment | None = None,
+) -> None:
+    """Write a .csv table or a JSON document to a file, else print JSON, else show it to a person.
+
+    What the assessment warns of is told last.
     """
-
-    def __init__(self, bar: Progress, after: float = 1.0) -> None:
-        self.bar, self.after = bar, after
-        self.lock = Lock()
-        self.begin: float | None = None
-        self.n_passes, self.done = 0, 0
-        self.task: TaskID | None = None
-
-    def __call__(self, n_rows: int, done: int) -> None:
-        """Take note of some more rows; threads call it, each for its own part."""
-        with self.lock:
-            if self.begin is None:
-                self.begin = time.monotonic()
-            if self.done == 0:
-                self.n_passes += 1
-                if self.task is not None:
-                    name = f"pass {self.n_passes}"
-                    self.bar.reset(self.task, total=n_rows, description=name)
-            self.done = (self.done + done) % n_rows
-            if self.task is None and time.monotonic() - self.begin > self.after:
-                self.task = self.bar.add_task(f"pass {self.n_passes}", total=n_rows)
-            if self.task is not None:
-                self.bar.update(self.task, completed=self.done)
+    verdict = None if assessment is None else assessment.verdict
+    told = {"verdict": verdict, **contents}
+    text = document(click.get_current_context().info_name or "", **told)
+    if output is not None and str(output) != "-":
+        write_text(output, table if output.suffix.lower() == ".csv" else text)  # JSON to devices
+        note(f"Wrote {output}.")
+    elif as_json:
+        emit(text)
+    else:
+        show()
+    tell_doubts(assessment)
 
 
-def _plain_console(**options: Any) -> Console:
-    """Return a console that prints names as they are, and no escape codes under NO_COLOR."""
-    if os.environ.get("NO_COLOR"):
-        options["color_system"] = None
-    return Console(markup=False, emoji=False, highlight=False, **options)
+def priors_as_csv(shift: PriorEstimate, like: PredictionFile | None = None) -> str:
+    """Return one line per class, with the separators of a file."""
+    columns = columns_of(shift)
+    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return csv_like(like, tuple(columns), rows)
+
+
+def csv_like(
+    file: PredictionFile | None, header: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> str:
+    """Return rows as CSV, with the separator and the decimals of a file that is CSV as well."""
+    stored = None if file is None else file.stored
+    comma = getattr(stored, "decimal_comma", False)
+    delimiter = getattr(stored, "delimiter", ",")
+
+    def cell(value: Any) -> Any:
+        if not isinstance(value, float):
+            return value
+        return repr(float(value)).replace(".", "," if comma else ".")
+
+    return csv_table(header, ([cell(value) for value in row] for row in rows), delimiter)
+
+
+def show_verdict(assessment: Assessment | None) -> None:
+    """Print what to do, if it is known."""
+    if assessment is not None:
+        say(assessment.sentence)
+
+
+def tell_doubts(assessment: Assessment | None) -> None:
+    """Warn of what the assessment warns of, the same in every command and each thing once."""
+    for message in () if assessment is None else assessment.warnings:
+        warn_user(message, PriorShiftWarning)
+
+
+def show_priors(shift: PriorEstimate, n_rows: int | None, title: str = "") -> None:
+    """Print the priors before and after, the largest movers first where there are many.
+
+    `n_rows` are all of the target's: an estimate may rest on a sample of them.
+    """
+    title, K = title or f"Priors by {shift.method}", shift.classes.size
+    if K > SHOWN_CLASSES:
+        title += f": the {SHOWN_CLASSES} of {K} classes that moved most"
+    show_table(title, *priors_table(shift, SHOWN_CLASSES))
+    status = {  # JSON has the word itself
+        "certified": "Certified optimum",
+        "stationary": "Converged",
+        "direct": "Closed form",
+        "not_converged": "Not converged",
+    }[shift.status]
+    gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
+    of, drawn = "", ""
+    if n_rows is not None and shift.n_target < n_rows:
+        of, drawn = f"of {n_rows:,} ", ", drawn at random"
+    note(
+        f"{status}{gap}; {shift.n_target:,} {of}target rows{drawn}; source "
+        f"priors: {shift.source_priors_from}."
+    )
+    if shift.interval is not None:
+        note(f"{shift.interval_in_words()}.")
+    if shift.condition_number is not None:
+        note(f"Condition number of the confusion matrix: {shift.condition_number:.3g}.")
+    for caution in shift.cautions:
+        note(f"Caution: {caution}")
+
+
+def show_comparison(comparison: Comparison, title: str) -> None:
+    """Print one line per method, what the columns mean, and a conclusion."""
+    header, rows = comparison.table()
+    show_table(title, header, rows)
+    for name, meaning in comparison.meanings.items():
+        note(f"{name}: {meaning}.")
+    say(comparison.conclusion)

@@ -21,7 +21,6 @@ from priorshift.adapt import Adapter
 from priorshift.assessment import Assessment, Verdicts, assess, following
 from priorshift.cli import _read as read
 from priorshift.cli._console import note
-from priorshift.cli._dask import connect
 from priorshift.cli._options import Request, was_typed
 from priorshift.cli._priors import names_in_costs, names_in_pairs, read_costs, read_priors
 from priorshift.estimators import (
@@ -31,12 +30,16 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
+from priorshift.exceptions import missing
 from priorshift.files import PredictionFile, open_predictions
 from priorshift.groups import read_groups
 from priorshift.solvers import ADVICE
 
 CONFIDENCE_LEVEL = 0.95
 """Of the intervals of an assessment, unless another is asked for."""
+
+CONNECT_SECONDS = 10
+"""To wait for a Dask scheduler."""
 
 INTERVAL = (
     *("interval", "standard_error", "confidence_level"),
@@ -344,6 +347,26 @@ def open_data(request: Request) -> Iterator[Data]:
 
 
 @contextmanager
+def connect(address: str | None) -> Iterator[Any]:
+    """Connect to a Dask scheduler and yield its client; None if there is no address."""
+    if address is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise click.UsageError(str(missing("--dask", "distributed", "dask"))) from None
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS)
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(
+            f"no Dask scheduler answers at {address} ({error}).", param_hint="'--dask'"
+        ) from None
+    with client:
+        yield client
+
+
+@contextmanager
 def _without_stdin(request: Request) -> Iterator[Request]:
     """Put CSV from stdin into a temporary file, as it is read more than once."""
     names = ("validation", "target", "labels")
@@ -383,14 +406,6 @@ def open_file(path: Path, request: Request) -> PredictionFile:
             "was made from."
         )
     return file
-
-
-def open_like(path: Path, data: Data) -> PredictionFile:
-    """Open a further file of the target, with the classes and options of the data."""
-    file = open_file(path, data.request)
-    if data.request.predicted_column is not None:
-        return file
-    return by_class([file], data.classes.tolist(), data.request)[0][0]
 
 
 def _for_adapter(request: Request, adapter: Adapter) -> Data:

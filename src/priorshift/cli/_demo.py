@@ -9,8 +9,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Labels, Vector
 from priorshift.assessment import Assessment, assess
-from priorshift.cli._console import busy, emit, note, say, tell
-from priorshift.cli._documents import document, show_comparison, verdict_of
+from priorshift.cli._console import busy, document, emit, note, say, show_comparison, tell
 from priorshift.cli._errors import command
 from priorshift.cli._options import html_option, json_option
 from priorshift.compare import Comparison, compare
@@ -50,7 +49,7 @@ def demo(every: bool, output: Path | None, save_data: Path | None, as_json: bool
         methods = None if every else ["na", *SHOWN]
         comparison = compare(*rows, data.y_target, methods=methods, **known)
     if as_json:
-        emit(document("demo", verdict_of(found), **comparison.to_dict()))
+        emit(document("demo", found.verdict, **comparison.to_dict()))
     else:
         _tell_story(found, comparison)
         if every:

@@ -6,9 +6,8 @@ from typing import Any
 import click
 
 from priorshift.cli import _options as options
-from priorshift.cli._console import busy, note
+from priorshift.cli._console import busy, hand_out, note, priors_as_csv, show_priors, show_verdict
 from priorshift.cli._data import as_advised, open_data
-from priorshift.cli._documents import hand_out, priors_as_csv, show_priors, show_verdict
 from priorshift.cli._errors import command
 
 

@@ -14,9 +14,8 @@ from priorshift.assessment import Assessment
 from priorshift.border import as_text, draw_judged_rows
 from priorshift.cli import _options as options
 from priorshift.cli._adapt import write_copy
-from priorshift.cli._console import busy, note, say, show_table
+from priorshift.cli._console import busy, csv_like, hand_out, note, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, read_group_column
-from priorshift.cli._documents import csv_like, hand_out
 from priorshift.cli._errors import command
 from priorshift.evidence import ungated
 from priorshift.files import Partial, PredictionFile, atomic_file

@@ -15,10 +15,9 @@ from priorshift._typing import Labels
 from priorshift.assessment import Verdicts
 from priorshift.border import Predictions, some
 from priorshift.cli import _options as options
-from priorshift.cli._console import emit, note, say, stdout
+from priorshift.cli._console import console, document, emit, note, say
 from priorshift.cli._console import tell as tell_line
-from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, open_like, with_bounds
-from priorshift.cli._documents import document
+from priorshift.cli._data import CONFIDENCE_LEVEL, Data, by_class, open_data, open_file, with_bounds
 from priorshift.cli._errors import SHIFTED, command, told_warnings
 from priorshift.cli._read import read_cells
 from priorshift.cli._report import command_line
@@ -79,7 +78,10 @@ def windows_of(
     """Yield the windows of a folder or a table: its time, predictions, and labels if it has any."""
     if folder is not None:
         for path in files_of(folder):
-            part = replace(data, files=(*data.files[:-1], open_like(path, data)))
+            file = open_file(path, data.request)
+            if data.request.predicted_column is None:
+                (file,), _ = by_class([file], data.classes.tolist(), data.request)
+            part = replace(data, files=(*data.files[:-1], file))
             yield path.name, part.rows_in_memory(), part.target_labels()
         return
     times = None
@@ -194,7 +196,7 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
     )
     k = movers(change, 1)[0]
     moved = f"{followed.classes_[k]} {percent(step.priors[k])} (own {percent(step.own_priors[k])})"
-    if len(line + moved) > stdout().width:
+    if len(line + moved) > console().width:
         line = f"{step.time} {step.n_samples:,} rows {describe(step)} {verdict or '-'}  "
     tell_line(line + moved)
 

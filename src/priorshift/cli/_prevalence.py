@@ -11,10 +11,9 @@ from scipy.stats import binom
 
 from priorshift._typing import Indices, Labels
 from priorshift.border import as_text, encode_labels, some
+from priorshift.cli import _console as console
 from priorshift.cli import _options as options
-from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, open_data
-from priorshift.cli._documents import csv_like, document, hand_out, priors_as_csv
 from priorshift.cli._errors import command
 from priorshift.cli._priors import names_in_pairs, read_priors
 from priorshift.cli._read import read_cells
@@ -119,7 +118,7 @@ def prevalence(
         if known.exact
         else "score interval, with the errors of the rates",
     }
-    table = priors_as_csv(shift)
+    table = console.priors_as_csv(shift)
     rows: list[tuple[Any, ...]] = []
     if file is not None:
         numbers = counts.astype(np.float64)
@@ -140,7 +139,7 @@ def prevalence(
         ]
         contents["groups"] = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
         contents["pooling"] = None if np.isinf(found.pooling) else found.pooling
-        table = csv_like(open_predictions(file), COLUMNS, rows)
+        table = console.csv_like(open_predictions(file), COLUMNS, rows)
 
     def show() -> None:
         interval = at_level(confidence_level)
@@ -151,18 +150,22 @@ def prevalence(
                 (str(name), f"{m:,}", f"{k:,}", percent(p), f"{percent(a)} to {percent(b)}", w)
                 for name, m, k, p, a, b, w in ((*row[:6], f"{row[6]:.2f}") for row in rows)
             ]
-            show_table(title, header, cells)
-            note("weight: how far a group keeps its own estimate; the rest comes from all groups.")
+            console.show_table(title, header, cells)
+            console.note(
+                "weight: how far a group keeps its own estimate; the rest comes from all groups."
+            )
         all_of_them = "All groups together: prevalence" if rows else "Prevalence"
-        say(
+        console.say(
             f"{all_of_them} {percent(float(shift.priors[1]))}, {interval} {percent(low)} to "
             f"{percent(high)} ({contents['interval_by']}); "
             f"{percent(contents['apparent_prevalence'])} of the results are positive."
         )
         for caution in shift.cautions:
-            note(f"{caution[0].upper()}{caution[1:]} Give rates as counts, such as 130/157.")
+            console.note(
+                f"{caution[0].upper()}{caution[1:]} Give rates as counts, such as 130/157."
+            )
 
-    hand_out({**contents, **shift.to_dict()}, table, show, output, as_json)
+    console.hand_out({**contents, **shift.to_dict()}, table, show, output, as_json)
     _caution(names, counts, sensitivity[0], specificity[0])
 
 
@@ -198,7 +201,9 @@ def _results(
         called = np.isin(np.char.lower(names), ("total", "totals", "all", "sum", "overall", ""))
         sums = called & (2 * tested == tested.sum()) & (2 * found == found.sum())
         for name in names[sums]:
-            note(f"Left out row {printable(str(name))!r}: its counts are the sum of the others.")
+            console.note(
+                f"Left out row {printable(str(name))!r}: its counts are the sum of the others."
+            )
         names, tested, found = names[~sums], tested[~sums], found[~sums]
     wrong = np.flatnonzero((found > tested) | (tested < 1))
     if wrong.size:
@@ -236,7 +241,7 @@ def _caution(names: Labels, counts: Indices, sensitivity: float, specificity: fl
             doubt = "Do these error rates hold for these people?"
             if chance[at] > 0.05:
                 doubt = "That may be chance."
-            note(
+            console.note(
                 f"{group}{percent(k[at] / n[at])} of the results are positive, {what}, so the "
                 f"estimate by itself is {end}. {doubt}"
             )
@@ -292,13 +297,13 @@ def plan(
     found = labels_needed(confusion=confusion, priors=shares, **asked)
     if as_json:
         found_both = {"labels": int(found), "with_predictions": found.with_predictions}
-        emit(document("plan", None, **asked, **found_both))
+        console.emit(console.document("plan", None, **asked, **found_both))
         return
     points = f"plus or minus {50 * width:g} points at {at_level(confidence_level, 'confidence')}"
-    say(f"Label {found:,} target rows, drawn at random: {points}.")
+    console.say(f"Label {found:,} target rows, drawn at random: {points}.")
     if found.with_predictions is not None:
-        say(
+        console.say(
             f"With predictions on many more rows, {found.with_predictions:,} labels do: "
             "priorshift estimate --method ppi --target-label-column NAME."
         )
-    note("This is for the class whose share is hardest to tell; the others are narrower.")
+    console.note("This is for the class whose share is hardest to tell; the others are narrower.")

@@ -4,8 +4,9 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,24 +15,12 @@ from numpy.typing import NDArray
 from priorshift import border
 from priorshift._typing import Floats, Labels, Mask
 from priorshift.adapt import reweight
-from priorshift.cli._dask import cluster_rows
 from priorshift.files import PredictionFile
 
 Columns = tuple[str, ...] | None
 
 IN_MEMORY_BYTES = 2**29
 """Size of predictions up to which they are read at once: everything is quicker then."""
-
-
-@dataclass(frozen=True)
-class Softmax:
-    """Turns a block of logits into probabilities; a class, because workers unpickle it."""
-
-    where: str
-
-    def __call__(self, logits: Floats) -> Floats:
-        checked = border.check_logits(logits, name=self.where).values
-        return reweight(checked, np.ones(checked.shape[1]), from_logits=True)
 
 
 def read_rows(
@@ -56,7 +45,9 @@ def read_rows(
     small = rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES
     if small and client is None and not border.is_array(rows):
         rows, in_memory = file.values(columns), True
-    shared = None if client is None else cluster_rows(as_proba(rows, file), file, client)
+    shared = None
+    if client is not None:
+        shared = border.read_by_workers(as_proba(rows, file), file.path.resolve(), client)
     try:
         if rows.shape[1] < 2:
             raise ValueError(
@@ -72,11 +63,14 @@ def read_rows(
 
 def as_proba(rows: border.Rows, file: PredictionFile) -> border.Rows:
     """Return rows of logits as probabilities."""
-    return (
-        border.map_blocks(Softmax(file.where), rows, rows.shape[1])
-        if file.kind == "logits"
-        else rows
-    )
+    if file.kind == "proba":
+        return rows
+    return border.map_blocks(partial(_softmax, file.where), rows, rows.shape[1])
+
+
+def _softmax(where: str, logits: Floats) -> Floats:
+    checked = border.check_logits(logits, name=where).values
+    return reweight(checked, np.ones(checked.shape[1]), from_logits=True)
 
 
 def _say_what_is_wrong(

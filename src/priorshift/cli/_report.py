@@ -11,9 +11,8 @@ from priorshift.assessment import following
 from priorshift.cli import _options as options
 from priorshift.cli._adapt import adapt
 from priorshift.cli._compare import compare_on
-from priorshift.cli._console import busy, emit, note
+from priorshift.cli._console import busy, document, emit, note, tell_doubts
 from priorshift.cli._data import Data, open_data, with_bounds
-from priorshift.cli._documents import document, tell_doubts, verdict_of
 from priorshift.cli._errors import command, told_warnings
 from priorshift.estimators import PriorEstimate
 from priorshift.report import require_packages, write_report
@@ -60,7 +59,14 @@ def report(method: str, output: Path, as_json: bool, **named: Any) -> None:
             )
     note(f"Wrote {output}.")
     if as_json:
-        emit(document("report", verdict_of(found), **shift.to_dict(), report=str(output)))
+        emit(
+            document(
+                "report",
+                None if found is None else found.verdict,
+                **shift.to_dict(),
+                report=str(output),
+            )
+        )
 
 
 def _estimate(data: Data, method: str) -> PriorEstimate:

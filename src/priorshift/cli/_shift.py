@@ -7,9 +7,8 @@ import click
 
 from priorshift.border import check_resamples
 from priorshift.cli import _options as options
-from priorshift.cli._console import busy, note, show_table
+from priorshift.cli._console import busy, hand_out, note, show_table, show_verdict
 from priorshift.cli._data import open_data, sample_of
-from priorshift.cli._documents import hand_out, show_verdict
 from priorshift.cli._errors import SHIFTED, command
 from priorshift.evidence import ShiftTest, detect_shift
 

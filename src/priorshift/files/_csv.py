@@ -4,25 +4,26 @@ Python's csv module reads them. Large ones are read and written by PyArrow, wher
 what PyArrow does not understand goes to the csv module, which also finds the errors.
 """
 
+import codecs
 import csv
 import gzip
 import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from itertools import islice
+from io import BytesIO
+from itertools import chain, islice
 from types import SimpleNamespace
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats
-from priorshift.border import LockFree
+from priorshift._typing import Floats, Vector
+from priorshift.border import LockFree, map_parts
 from priorshift.files import _base
 from priorshift.files._base import Copy, Stored, order_of, require_distinct, stack
-from priorshift.files._csv_arrow import GIVE_UP, read_text, to_csv, to_numbers, to_rows
 from priorshift.text import csv_cells, is_safe_csv
 
 Rows = list[list[str]]
@@ -41,9 +42,26 @@ MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none"))
 DECIMAL = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
 """A number with decimals. Where spreadsheets separate cells by semicolons, it has a comma."""
 
+CHUNK_BYTES, CELL_BYTES = 2**20, 512
+"""Bytes that are parsed at once: few fit the processor's cache, and a line must fit as well."""
+
+GIVE_UP = (ImportError, UnicodeDecodeError, EOFError, zlib.error, OSError)
+"""Errors after which the csv module reads on, or says what is wrong."""
 
 TELLS_SEPARATOR = re.compile(r"sep=.?\s*", re.IGNORECASE)
 """A first line that tells spreadsheets what separates cells."""
+
+
+class Style(NamedTuple):
+    """How a file is written: spreadsheets begin theirs with a byte order mark, for one.
+
+    `tells_separator` says whether the first line does, before the header.
+    """
+
+    delimiter: str
+    encoding: str
+    line_end: str
+    tells_separator: bool
 
 
 class CsvFile(Stored):
@@ -64,13 +82,10 @@ class CsvFile(Stored):
         require_distinct(found, f"the header of {self.where}")
         return tuple(found)
 
-    @LockFree
+    @property
     def delimiter(self) -> str:
-        """What separates cells: whatever cuts the header into most of them, commas first."""
-        with self._text() as stream:
-            line = next(filter(str.strip, self._lines(stream)), "")
-        found = {mark: len(next(csv.reader([line], delimiter=mark), ())) for mark in DELIMITERS}
-        return max(found, key=lambda mark: found[mark])
+        """What separates cells."""
+        return self._style.delimiter
 
     @LockFree
     def decimal_comma(self) -> bool:
@@ -120,18 +135,23 @@ class CsvFile(Stored):
     def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
         """Yield lines, with the line ends of the file."""
         columns = self._order(copy.names)
-        line_end, start = self._conventions[1], 0
+        style, start = self._style, 0
         for block in self._parts(None, keep=True):
             if start >= begin:
                 numbers = self._numbers(block, columns)
                 new, cells = copy.change(numbers, start)
                 piece, more = None, None if copy.added is None else cells
                 if not isinstance(block, list) and not is_safe_csv():
-                    conventions = self.delimiter, self.decimal_comma, line_end
+                    conventions = style.delimiter, self.decimal_comma, style.line_end
                     piece = to_csv(block, columns, numbers, new, more, *conventions)
                 if piece is None:
                     rows = block if isinstance(block, list) else to_rows(block)
-                    self._put(rows, columns, numbers, new)
+                    for row, at in np.argwhere((new != numbers) & (new == new)).tolist():
+                        # cells of numbers that did not change stay as they were written
+                        cell = repr(new[row, at].item())
+                        rows[row][columns[at]] = (
+                            cell.replace(".", ",") if self.decimal_comma else cell
+                        )
                     if more is not None:
                         rows = [[*row, cell] for row, cell in zip(rows, more, strict=True)]
                     piece = self._lines_of(rows).encode()
@@ -146,7 +166,7 @@ class CsvFile(Stored):
         # without name and time, so that the same predictions make the same bytes
         packed = gzip.GzipFile("", "wb", fileobj=stream, mtime=0) if self._compressed else None
         with packed or nullcontext(stream) as output:
-            output.write(header.encode(self._conventions[0]))
+            output.write(header.encode(self._style.encoding))
             for piece in pieces:
                 output.write(piece)
 
@@ -156,15 +176,13 @@ class CsvFile(Stored):
         writer = csv.writer(SimpleNamespace(write=lines.append), delimiter=self.delimiter)
         writer.writerows(map(csv_cells, rows))
         # the writer must use its own line end to quote cells correctly
-        return "".join(line.removesuffix("\r\n") + self._conventions[1] for line in lines)
+        return "".join(line.removesuffix("\r\n") + self._style.line_end for line in lines)
 
     @LockFree
     def _first_line(self) -> list[str]:
-        with self._open() as reader:
-            cells = next(filter(None, reader), None)
-        if not cells:
-            raise ValueError(f"{self.where} is empty; a CSV file begins with a header.")
-        return cells
+        for _, cells in self._rows():
+            return cells
+        raise ValueError(f"{self.where} is empty; a CSV file begins with a header.")
 
     @LockFree
     def _sample(self) -> list[Sequence[str]]:
@@ -179,29 +197,29 @@ class CsvFile(Stored):
             return stream.read(2) == b"\x1f\x8b"
 
     @LockFree
-    def _tells_separator(self) -> bool:
+    def _style(self) -> Style:
+        """How the file is written; most cells of the header tell what separates them."""
         with self._text() as stream:
-            return TELLS_SEPARATOR.fullmatch(stream.readline(8)) is not None
-
-    @LockFree
-    def _conventions(self) -> tuple[str, str]:
-        """Encoding and line end."""
-        with gzip.open(self.path) if self._compressed else self.path.open("rb") as stream:
-            line = stream.readline(_base.LONGEST_LINE)
-        # utf-8-sig: spreadsheets begin their files with a byte order mark
-        encoding = "utf-8-sig" if line.startswith(b"\xef\xbb\xbf") else "utf-8"
-        return encoding, "\r\n" if line.endswith(b"\r\n") else "\n"
+            marked = stream.buffer.peek(3).startswith(codecs.BOM_UTF8)
+            lines = self._lines(stream)
+            first = next(lines, "")
+            told = TELLS_SEPARATOR.fullmatch(first) is not None
+            line = next(filter(str.strip, lines if told else chain([first], lines)), "")
+        found = {mark: len(next(csv.reader([line], delimiter=mark), ())) for mark in DELIMITERS}
+        return Style(
+            max(found, key=lambda mark: found[mark]),
+            "utf-8-sig" if marked else "utf-8",
+            "\r\n" if first.endswith("\r\n") else "\n",
+            told,
+        )
 
     @contextmanager
-    def _text(self) -> Iterator[TextIO]:
+    def _text(self) -> Iterator[Any]:
         """Open the file as text; errors name it."""
+        opened = gzip.open if self._compressed else open
         try:
-            if self._compressed:
-                with gzip.open(self.path, "rt", encoding="utf-8-sig", newline="") as stream:
-                    yield stream
-            else:
-                with self.path.open(encoding="utf-8-sig", newline="") as stream:
-                    yield stream
+            with opened(self.path, "rt", encoding="utf-8-sig", newline="") as stream:
+                yield stream
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{self.where} is not UTF-8 text ({error}); save it as UTF-8. If a spreadsheet "
@@ -210,20 +228,8 @@ class CsvFile(Stored):
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{self.where} cannot be read: {error}; write it again.") from None
 
-    @contextmanager
-    def _open(self) -> Iterator[Iterator[list[str]]]:
-        delimiter = self.delimiter
-        with self._text() as stream:
-            try:
-                yield csv.reader(self._lines(stream), delimiter=delimiter)
-            except csv.Error as error:
-                raise ValueError(f"{self.where} cannot be read as CSV: {error}.") from None
-
     def _lines(self, stream: TextIO) -> Iterator[str]:
         """Yield lines, of a length and in a number that a file of this size may have."""
-        if self._tells_separator:
-            stream.readline()
-            yield "\n"
         if not self.bounded:
             yield from stream
             return
@@ -239,9 +245,26 @@ class CsvFile(Stored):
                 self.require_bounded(n_read, stored)
             yield line
 
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the header and all rows, each with the number of the line on which it begins."""
+        style, begin = self._style, 1
+        with self._text() as stream:
+            lines = self._lines(stream)
+            if style.tells_separator:
+                next(lines)
+                lines = chain(["\n"], lines)
+            reader = csv.reader(lines, delimiter=style.delimiter)
+            try:
+                for row in reader:
+                    if row:
+                        yield begin, row
+                    begin = reader.line_num + 1
+            except csv.Error as error:
+                raise ValueError(f"{self.where} cannot be read as CSV: {error}.") from None
+
     def _blocks(self, n_rows: int) -> Iterator[Rows]:
         """Yield blocks of rows, without empty lines."""
-        width, rows = len(self.header), self._numbered_rows()
+        width, rows = len(self.header), islice(self._rows(), 1, None)
         while block := list(islice(rows, n_rows)):
             for line, row in block:
                 if len(row) != width:
@@ -257,29 +280,52 @@ class CsvFile(Stored):
 
         Missing cells are null in tables, unless all text is to be kept.
         """
-        n_blocks, n_read, stored = 0, 0, self.path.stat().st_size
-        n_rows = min(TEXT_ROWS, _base.BLOCK_ROWS)
-
-        def advance(n_bytes: int) -> None:
-            nonlocal n_read
-            n_read += n_bytes
-            if self._compressed:
-                self.require_bounded(n_read, stored)
-
-        plain = not (self._tells_separator or any("\n" in name for name in self._first_line))
-        if stored >= LARGE_BYTES and plain:
-            spellings = (str.lower, str.upper, str.title)  # the csv module knows all others
-            missing = [] if keep else [how(cell) for cell in MISSING for how in spellings]
-            about = len(self.header), columns, self.delimiter, missing, n_rows, advance
-            with (
-                suppress(*GIVE_UP),
-                gzip.open(self.path) if self._compressed else self.path.open("rb") as stream,
-            ):
-                for table in read_text(stream, *about):
+        n_blocks, n_rows = 0, min(TEXT_ROWS, _base.BLOCK_ROWS)
+        plain = not self._style.tells_separator and "\n" not in "".join(self._first_line)
+        if plain and self.path.stat().st_size >= LARGE_BYTES:
+            with suppress(*GIVE_UP):
+                for table in self._tables(columns, n_rows, keep=keep):
                     yield table
                     n_blocks += 1
                 return
         yield from islice(self._blocks(n_rows), n_blocks, None)
+
+    def _tables(self, columns: list[int] | None, n_rows: int, *, keep: bool) -> Iterator[Any]:
+        """Yield tables that PyArrow reads, of `n_rows` each and with text in all their cells."""
+        import pyarrow as pa
+        from pyarrow import csv as arrow
+
+        names = [str(at) for at in range(len(self.header))]
+        chosen = names if columns is None else [names[at] for at in columns]
+        spellings = (str.lower, str.upper, str.title)  # the csv module knows all others
+        missing = [] if keep else [how(cell) for cell in MISSING for how in spellings]
+        block_size = max(CHUNK_BYTES, CELL_BYTES * len(names))
+        with gzip.open(self.path) if self._compressed else self.path.open("rb") as stream:
+            try:
+                reader = arrow.open_csv(
+                    _Checked(stream, self),
+                    arrow.ReadOptions(column_names=names, skip_rows=1, block_size=block_size),
+                    arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                    arrow.ConvertOptions(
+                        column_types=dict.fromkeys(chosen, pa.string()),
+                        include_columns=chosen,
+                        null_values=missing,
+                        strings_can_be_null=bool(missing),
+                        quoted_strings_can_be_null=True,
+                    ),
+                )
+                left = pa.Table.from_batches([], reader.schema)
+                for batch in reader:
+                    left = pa.concat_tables([left, pa.Table.from_batches([batch])])
+                    while left.num_rows >= n_rows:
+                        yield left.slice(0, n_rows).combine_chunks()
+                        left = left.slice(n_rows)
+                if left.num_rows:
+                    yield left.combine_chunks()
+                del left
+                pa.default_memory_pool().release_unused()  # or it keeps half of what numbers take
+            except pa.ArrowException as error:
+                raise OSError(str(error)) from None
 
     def _numbers(self, block: Any, columns: list[int]) -> Floats:
         """Turn cells into numbers; those that are missing are NaN."""
@@ -291,22 +337,19 @@ class CsvFile(Stored):
                 return found
             cells = to_rows(block)
         if self.decimal_comma:
-            cells = [list(map(_pointed, row)) for row in cells]
-        try:
+            cells = [[cell.replace(",", ".") for cell in row] for row in cells]
+        with suppress(ValueError):
             return np.array(cells, dtype=np.float64)
-        except ValueError:
-            pass
-        try:
-            filled = [["nan" if _is_missing(cell) else cell for cell in row] for row in cells]
+        filled = [["nan" if _is_missing(cell) else cell for cell in row] for row in cells]
+        with suppress(ValueError):
             return np.array(filled, dtype=np.float64)
-        except ValueError:
-            raise ValueError(self._not_numbers(columns)) from None
+        raise ValueError(self._not_numbers(columns))
 
     def _not_numbers(self, columns: list[int]) -> str:
         """Say how many cells hold no number, and where the first ones are."""
         found = [
             (line, f"line {line}, column {self.header[at]!r} holds {row[at]!r}")
-            for line, row in self._numbered_rows()
+            for line, row in islice(self._rows(), 1, None)
             for at in columns
             if at < len(row) and not (_is_missing(row[at]) or self._are_numbers([row[at]]))
         ]
@@ -322,26 +365,8 @@ class CsvFile(Stored):
 
     def place(self, row: int) -> str:
         """Name the line of a row, as an editor counts them."""
-        line, _ = next(islice(self._numbered_rows(), row, None))
+        line, _ = next(islice(self._rows(), 1 + row, None))
         return f"line {line}"
-
-    def _numbered_rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield rows with the number of the line on which each begins."""
-        with self._open() as reader:
-            next(filter(None, reader))
-            begin = reader.line_num + 1  # type: ignore[attr-defined]
-            for row in reader:
-                if row:
-                    yield begin, row
-                begin = reader.line_num + 1  # type: ignore[attr-defined]
-
-    def _put(self, rows: Rows, columns: list[int], before: Floats, after: Floats) -> None:
-        """Replace the cells of numbers that changed; others stay as they were written."""
-        mark = "," if self.decimal_comma else "."
-        for row, old, new in zip(rows, before.tolist(), after.tolist(), strict=True):
-            for at, was, number in zip(columns, old, new, strict=True):
-                if number != was and number == number:
-                    row[at] = repr(number).replace(".", mark)
 
     def _are_numbers(self, cells: Sequence[str], *, percent: bool = False) -> bool:
         """Tell whether cells are numbers, some perhaps missing, or all with a sign of percent."""
@@ -349,22 +374,103 @@ class CsvFile(Stored):
         if percent and all(cell.rstrip().endswith("%") for cell in filled):
             filled = [cell.rstrip()[:-1] for cell in filled]
         if self.decimal_comma:
-            filled = list(map(_pointed, filled))
-        return bool(filled) and all(map(_is_number, filled))
-
-
-def _pointed(cell: str) -> str:
-    """Return a number with a decimal point."""
-    return cell.replace(",", ".")
+            filled = [cell.replace(",", ".") for cell in filled]
+        with suppress(ValueError):
+            return np.array(filled, dtype=np.float64).size > 0
+        return False
 
 
 def _is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
 
 
-def _is_number(cell: str) -> bool:
+# Large files by PyArrow, as tables of text whose columns are called by their number. Where it does
+# not do exactly what the csv module would, these give up: with an error of `GIVE_UP`, or None.
+
+
+class _Checked:
+    """The bytes of a file, which must be UTF-8 and not too many for its size."""
+
+    closed = False
+
+    def __init__(self, stream: Any, file: CsvFile) -> None:
+        self.stream, self.file, self.n_read = stream, file, 0
+        self.decode = codecs.getincrementaldecoder("utf-8")().decode
+
+    def read(self, size: int = -1) -> bytes:
+        """Read some bytes."""
+        found = self.stream.read(size)
+        self.decode(found, final=not found)
+        self.n_read += len(found)
+        if self.file._compressed:
+            self.file.require_bounded(self.n_read, self.file.path.stat().st_size)
+        return found
+
+    def close(self) -> None:
+        """Leave the stream to whoever opened it."""
+
+
+def to_numbers(table: Any, decimal_comma: bool) -> Floats | None:
+    """Turn cells into numbers, null into NaN; return None where a cell is none."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    found = np.empty((table.num_columns, table.num_rows))
     try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+        for row, text in zip(found, table.columns, strict=True):
+            if decimal_comma:
+                text = compute.replace_substring(text, ",", ".")
+            row[:] = compute.cast(text, pa.float64()).to_numpy()
+    except pa.ArrowInvalid:
+        return None
+    return np.ascontiguousarray(found.T)
+
+
+def to_csv(
+    table: Any,
+    columns: Sequence[int],
+    before: Floats,
+    after: Floats,
+    added: Sequence[str] | None,
+    delimiter: str,
+    decimal_comma: bool,
+    line_end: str,
+) -> bytes | None:
+    """Return a table as CSV with new numbers where they changed; None where cells need quotes."""
+    import pyarrow as pa
+    from pyarrow import compute
+    from pyarrow import csv as arrow
+
+    def cells(column: tuple[int, Vector, Vector]) -> Any:
+        at, old, new = column
+        text = compute.cast(pa.array(new), pa.string())
+        same = (new == old) | np.isnan(new)
+        whole = ~same & (new == np.floor(new)) & (np.abs(new) < 1e16)
+        if whole.any():  # 1.0, not 1, as Python writes it
+            text = compute.if_else(
+                pa.array(whole), compute.binary_join_element_wise(text, ".0", ""), text
+            )
+        if decimal_comma:
+            text = compute.replace_substring(text, ".", ",")
+        return compute.if_else(pa.array(same), table.column(str(at)), text) if same.any() else text
+
+    by_column = (np.ascontiguousarray(numbers.T) for numbers in (before, after))
+    found = map_parts(cells, list(zip(columns, *by_column, strict=True)))
+    for at, text in zip(columns, found, strict=True):
+        table = table.set_column(at, str(at), text)
+    if added is not None:
+        table = table.append_column("added", pa.array(added, pa.string()))
+    output = BytesIO()
+    options = arrow.WriteOptions(include_header=False, delimiter=delimiter, quoting_style="none")
+    try:
+        arrow.write_csv(table, output, options)
+    except pa.ArrowInvalid:
+        return None
+    lines = output.getvalue()
+    return lines if line_end == "\n" else lines.replace(b"\n", line_end.encode())
+
+
+def to_rows(table: Any) -> list[list[str]]:
+    """Return the cells of all columns as lists of text, "" for null."""
+    lists = ([cell or "" for cell in column.to_pylist()] for column in table.columns)
+    return [list(row) for row in zip(*lists, strict=True)]

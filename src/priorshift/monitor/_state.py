@@ -207,7 +207,14 @@ def _describe_estimator(estimator: PriorEstimator) -> dict[str, Any]:
         "arrays": {name: array_to_json(array) for name, array in arrays.items()},
         **state,
     }
-    lost = vars(estimator).keys() - vars(_restore_estimator(described)).keys()
+    try:
+        restored = _restore_estimator(described)
+    except ValueError as error:
+        raise ValueError(
+            f"a monitor with {name} cannot be saved: {error}. Fit it to probabilities that are 0 "
+            f"or at least {LEAST:g}."
+        ) from None
+    lost = vars(estimator).keys() - vars(restored).keys()
     if lost:
         raise ValueError(
             f"a monitor with {name} cannot be saved: its fit also sets {some(sorted(lost))}, which "
