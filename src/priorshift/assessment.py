@@ -569,16 +569,17 @@ class Verdicts:
 
 @dataclass(frozen=True)
 class Data:
-    """Checked inputs; of a large target a sample."""
+    """Checked inputs; of a large target a sample.
+
+    `labelled` are the rows of the target with a label, `y_target` their labels.
+    """
 
     classes: Labels
     y_proba_val: Predictions
     y_val: Indices
     y_proba_target: Predictions
     labelled: Indices
-    """Rows of the target with a label."""
     y_target: Indices
-    """Their labels."""
     n_target: int
 
     @property
