@@ -29,10 +29,9 @@ def likeliest(_: Any, start: Any, *__: Any) -> tuple[Any, Any, int, bool]:
     return start, np.zeros((start.size, start.size)), 0, True
 
 
-def always(*_: Any) -> Any:
+def always(gain: Any, **_: Any) -> Any:
     """Rule that adapting helps, whatever it gains."""
-    verdict = import_module("priorshift.verdict")
-    return verdict.Ruling("adapt", "adapt", "helps", verdict.Gain(0.0, 0.0))
+    return import_module("priorshift.verdict").Ruling("adapt", "adapt", "helps", gain)
 
 
 VARIANTS: dict[str, AbstractContextManager[Any]] = {
@@ -56,6 +55,6 @@ VARIANTS: dict[str, AbstractContextManager[Any]] = {
         "estimators.auto._variance", lambda values, _: 0.0 * values[0]
     ),
     "in full or not at all": inside("estimators.auto.STRENGTHS", (1.0,)),
-    "always adapt": inside("estimators.auto.Auto._judge", always),
+    "always adapt, in full": inside("estimators.auto.judge_gain", always),
 }
 """The first is Auto as it is."""

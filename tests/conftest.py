@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 import priorshift as ps
 from priorshift import counts as statistics
 from priorshift.border import SparseBlock, TopK, sparse
-from priorshift.estimators import bounds, inputs
+from priorshift.estimators import bounds, data
 from priorshift.solvers import _certified
 
 Array = NDArray[np.float64]
@@ -143,7 +143,7 @@ def nothing_dense(monkeypatch):
 @pytest.fixture
 def many_classes(monkeypatch):
     """Take more than 5 classes for very many, so that nothing of classes by classes is formed."""
-    for module in (sparse, statistics, inputs, bounds):
+    for module in (sparse, statistics, data, bounds):
         monkeypatch.setattr(module, "DENSE_CLASSES", 5)
     monkeypatch.setattr(_certified, "MANY_CLASSES", 5)
     assert not hasattr(ps, "DENSE_CLASSES")

@@ -119,3 +119,8 @@ def test_workflows_call_targets_that_exist():
     assert set(re.findall(r"[a-z][a-z-]+", called.replace("matrix.python", ""))) <= {
         *re.findall(r"^([a-z-]+):.*##", MAKEFILE, re.MULTILINE)
     }
+
+
+def test_coverage_is_measured_where_nobody_waits_for_it():
+    assert "make test COVERAGE=1" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "$(if $(COVERAGE),--cov)" in MAKEFILE

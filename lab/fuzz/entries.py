@@ -968,9 +968,11 @@ def tensors(world: World) -> Any:
     xp = _array_api(world)
     made = estimator(world, pick(world.rng, METHODS))
     made.fit(world.y_proba_val, world.labels(), **world.source())
-    spoilt = inputs.hostile(world.rng, world.y_proba, None, world.often(0.5))
-    values = spoilt if type(spoilt) is np.ndarray and spoilt.dtype.kind in "fiu" else world.y_proba
-    target = xp.asarray(values.astype(pick(world.rng, ("f4", "f8")), order="C"))
+    with np.errstate(all="ignore"):  # a spoilt number may be too large for its type
+        given = inputs.hostile(world.rng, world.y_proba, None, world.often(0.5))
+        fits = type(given) is np.ndarray and given.dtype.kind in "fiu"
+        values = (given if fits else world.y_proba).astype(pick(world.rng, ("f4", "f8")), order="C")
+    target = xp.asarray(values)
     found = made.estimate(target)
     adapted = found.adapt(target)
     if type(adapted) is not type(target):

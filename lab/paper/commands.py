@@ -17,7 +17,7 @@ from lab.show import markdown, parse
 from priorshift import available_estimators
 
 if TYPE_CHECKING:
-    from lab.paper.networks import Step
+    from lab.paper.networks import Epoch
 
 BENCHMARK = """Run an experiment of the paper on stored outputs; print its table, write its files.
 
@@ -145,11 +145,11 @@ def train(arguments: list[str] | None = None) -> None:
 SCORED = ("train", "val", "test", "retrained")
 
 
-def watch(step: "Step") -> None:
+def watch(plan: Plan, epoch: "Epoch") -> None:
     """Tell on stderr how an epoch ended."""
-    if step.done == step.total:
-        text = f"{step.what}, epoch {step.epoch}/{step.n_epochs}: loss {step.loss:.3f}"
-        print(f"{text}, accuracy {step.accuracy:.3f}", file=sys.stderr, flush=True)
+    what = plan.dataset if plan.sampler is None else f"{plan.dataset} for {plan.sampler}"
+    text = f"{what}, epoch {epoch.epoch}/{plan.n_epochs}: loss {epoch.loss:.3f}"
+    print(f"{text}, accuracy {epoch.accuracy:.3f}", file=sys.stderr, flush=True)
 
 
 def told(steps: Sequence[Any]) -> Iterator[Any]:

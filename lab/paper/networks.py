@@ -190,23 +190,6 @@ def _projection(n_in: int, n_out: int) -> nn.Module:
 
 
 @dataclass(frozen=True)
-class Step:
-    """Progress of training, after a batch."""
-
-    what: str  # which network is trained
-    retrained: bool  # whether its batches follow new priors
-    epoch: int  # from 1
-    n_epochs: int
-    done: int  # images of this epoch so far
-    total: int
-    loss: float  # like the accuracy, a mean over this epoch so far
-    accuracy: float
-
-
-Watcher = Callable[[Step], object]
-
-
-@dataclass(frozen=True)
 class Epoch:
     """Result of one epoch."""
 
@@ -215,6 +198,9 @@ class Epoch:
     loss: float
     accuracy: float
     seconds: float
+
+
+Watcher = Callable[[Plan, Epoch], object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +237,7 @@ def train_network(
     scale: Scale,
     *,
     checkpoint: Path | None = None,
-    watch: Watcher = lambda _: None,
+    watch: Watcher = lambda *_: None,
 ) -> list[Epoch]:
     """Train a network in place by stochastic gradient descent.
 
@@ -270,7 +256,7 @@ def train_network(
     checkpoint : Path, optional
         Written after every epoch. If it exists, training continues from it.
     watch : callable, optional
-        Called with a `Step` after every batch.
+        Called with the plan and an `Epoch` after every epoch, before the checkpoint.
 
     Returns
     -------
@@ -285,8 +271,9 @@ def train_network(
         for group in optimiser.param_groups:
             group["lr"] = rate
         begin = time.monotonic()
-        loss, accuracy = _epoch(network, optimiser, images, rows, plan, scale, number, watch)
+        loss, accuracy = _epoch(network, optimiser, images, rows, plan, scale, number)
         history.append(Epoch(number + 1, rate, loss, accuracy, time.monotonic() - begin))
+        watch(plan, history[-1])
         if checkpoint is not None:
             _save(checkpoint, plan, rows.size, network, optimiser, history)
     return history
@@ -313,12 +300,10 @@ def _epoch(
     plan: Plan,
     scale: Scale,
     number: int,
-    watch: Watcher,
 ) -> tuple[float, float]:
     rng = np.random.default_rng([plan.seed, number])
     network.train()
-    done, loss, right = 0, 0.0, 0
-    what = plan.dataset if plan.sampler is None else f"{plan.dataset} for {plan.sampler}"
+    loss, right = 0.0, 0
     order = _order(images.y[rows], plan, rng)
     for some in _batches(rows[order]):
         pixels = augmented(images.pixels(some), plan.recipe.padding, plan.recipe.size, rng)
@@ -328,22 +313,9 @@ def _epoch(
         optimiser.zero_grad()
         cost.backward()
         optimiser.step()
-        done += some.size
         loss += float(cost.detach()) * some.size
         right += int((logits.argmax(dim=1) == y).sum())
-        watch(
-            Step(
-                what,
-                plan.sampler is not None,
-                number + 1,
-                plan.n_epochs,
-                done,
-                rows.size,
-                loss / done,
-                right / done,
-            )
-        )
-    return loss / done, right / done
+    return loss / rows.size, right / rows.size
 
 
 def _order(y: Indices, plan: Plan, rng: np.random.Generator) -> Indices:

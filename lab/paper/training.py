@@ -192,7 +192,7 @@ def train_classifier(
     retrain: str | None = None,
     initial_weights: Path | None = None,
     device: str = "cpu",
-    watch: "Watcher" = lambda _: None,
+    watch: "Watcher" = lambda *_: None,
 ) -> Path:
     """Train a classifier and store its logits in `folder/<plan.name>.npz`.
 
@@ -215,7 +215,7 @@ def train_classifier(
     device : str
         PyTorch's name of the device, such as "cpu" or "cuda".
     watch : callable, optional
-        Called with a `Step` after every batch.
+        Called with the plan and an `Epoch` after every epoch.
 
     Returns
     -------

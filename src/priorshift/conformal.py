@@ -62,24 +62,21 @@ def _scores(values: Floats, score: Score, parts: Vector) -> Iterator[tuple[slice
     ones: classes of equal probability have equal scores, and their order does not matter.
     """
     for rows in row_blocks(*values.shape):
-        block = values[rows].astype(np.float64)
-        # not 1 - p, which would tie small probabilities
-        yield rows, -block if score == "lac" else _cumulate(block, parts[rows, None])
-
-
-def _cumulate(block: Vector, parts: Vector) -> Vector:
-    order = np.argsort(-block, axis=1, kind="stable")
-    ordered = np.take_along_axis(block, order, axis=1)
-    sums = np.minimum(np.cumsum(ordered, axis=1), 1.0)
-    sums[:, -1] = 1.0  # despite rounding: ties at 1 must be ties
-    last = np.ones(block.shape, dtype=np.bool_)
-    last[:, :-1] = ordered[:, :-1] > ordered[:, 1:]
-    upto = np.minimum.accumulate(np.where(last, sums, np.inf)[:, ::-1], axis=1)[:, ::-1]
-    above = np.maximum.accumulate(np.where(last, sums, 0.0), axis=1)[:, :-1]
-    above = np.pad(above, ((0, 0), (1, 0)))
-    scores = np.empty_like(block)
-    np.put_along_axis(scores, order, np.where(parts == 1, upto, above + parts * (upto - above)), 1)
-    return scores
+        block, part = values[rows].astype(np.float64), parts[rows, None]
+        scores = -block  # not 1 - p, which would tie small probabilities
+        if score != "lac":
+            order = np.argsort(scores, axis=1, kind="stable")
+            ordered = np.take_along_axis(block, order, axis=1)
+            sums = np.minimum(np.cumsum(ordered, axis=1), 1.0)
+            sums[:, -1] = 1.0  # despite rounding: ties at 1 must be ties
+            last = np.ones(block.shape, dtype=np.bool_)
+            last[:, :-1] = ordered[:, :-1] > ordered[:, 1:]
+            upto = np.minimum.accumulate(np.where(last, sums, np.inf)[:, ::-1], axis=1)[:, ::-1]
+            above = np.maximum.accumulate(np.where(last, sums, 0.0), axis=1)[:, :-1]
+            above = np.pad(above, ((0, 0), (1, 0)))
+            mixed = np.where(part == 1, upto, above + part * (upto - above))
+            np.put_along_axis(scores, order, mixed, 1)
+        yield rows, scores
 
 
 class ConformalSets(BaseEstimator):
@@ -142,9 +139,7 @@ class ConformalSets(BaseEstimator):
         prior_noise: bool = True,
         random_state: RandomState = None,
     ) -> None:
-        self.score = score
-        self.per_class = per_class
-        self.prior_noise = prior_noise
+        self.score, self.per_class, self.prior_noise = score, per_class, prior_noise
         self.random_state = random_state
 
     def fit(
@@ -178,8 +173,16 @@ class ConformalSets(BaseEstimator):
             Class names in the order of the columns.
         """
         check_choice(self.score, SCORES, "score")
-        self._require_one_source(target_priors, estimate, source_priors)
         if estimate is not None:
+            if target_priors is not None or source_priors is not None:
+                raise ValueError(
+                    "estimate holds target_priors and source_priors already; pass it or them."
+                )
+            if not isinstance(estimate, PriorEstimate):
+                raise ValueError(
+                    f"estimate must be a PriorEstimate, as estimate() of an estimator returns; got "
+                    f"{type(estimate).__name__}. Pass known priors as target_priors=."
+                )
             known = estimate.classes
             if classes is not None and list(np.asarray(classes)) != list(known):
                 raise ValueError(
@@ -187,6 +190,11 @@ class ConformalSets(BaseEstimator):
                     "leave classes out."
                 )
             classes = known
+        elif target_priors is None and (source_priors is not None or not self.per_class):
+            raise ValueError(
+                "pass the priors of the target, target_priors= or estimate=; only "
+                "ConformalSets(per_class=True), without source_priors, needs none."
+            )
         names, predictions, y = read_labelled(
             y_proba_val, y_val, classes, name="y_proba_val", label_name="y_val"
         )
@@ -296,24 +304,6 @@ class ConformalSets(BaseEstimator):
         if seed is not None and not isinstance(seed, np.random.Generator):
             generator = np.random.default_rng([seed, stream])
         return generator.random(n)
-
-    def _require_one_source(self, target_priors: Any, estimate: Any, source_priors: Any) -> None:
-        """Refuse target priors that are given twice, or missing although needed."""
-        if estimate is not None:
-            if target_priors is not None or source_priors is not None:
-                raise ValueError(
-                    "estimate holds target_priors and source_priors already; pass it or them."
-                )
-            if not isinstance(estimate, PriorEstimate):
-                raise ValueError(
-                    f"estimate must be a PriorEstimate, as estimate() of an estimator returns; got "
-                    f"{type(estimate).__name__}. Pass known priors as target_priors=."
-                )
-        elif target_priors is None and (source_priors is not None or not self.per_class):
-            raise ValueError(
-                "pass the priors of the target, target_priors= or estimate=; only "
-                "ConformalSets(per_class=True), without source_priors, needs none."
-            )
 
 
 def mean_above_zero(priors: Vector, standard_error: Vector) -> Vector:

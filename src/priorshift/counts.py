@@ -37,14 +37,10 @@ from priorshift.text import html_table, percent
 
 Decision = Literal["hard", "soft"]
 
-MOST_SHOWN = 20
-"""Classes up to which a notebook shows the whole matrix."""
 
 RowWeight = Vector | Callable[[Block], Vector] | None
 """A weight per row: an array, a function of blocks, or 1."""
 
-SMALL_BYTES = 2**16
-"""Float64 bytes of rows that are counted at once, however few there are."""
 
 GRAM_BYTES = 2**23
 """Blocks of rows whose products are summed: large enough for matrix products to be fast."""
@@ -98,10 +94,11 @@ class DecisionCounts:
         """Count the decisions of clean probabilities."""
         check_choice(decision, ("hard", "soft"), "decision")
         y_proba = check_matrix(y_proba)
+        # not in smaller blocks than 64 KiB, however few rows there are
         counts = map_reduce(
             partial(_count, decision, sample_weight),
             y_proba,
-            block_bytes=min(BLOCK_BYTES, max(SMALL_BYTES, y_proba.size // 4)),
+            block_bytes=min(BLOCK_BYTES, max(2**16, y_proba.size // 4)),
         )
         return cls(counts, decision, y_proba.shape[0])
 
@@ -189,7 +186,7 @@ class Confusion:
         rows = f"{self.n_samples:,} rows, " if self.n_samples else ""
         said = f"of {rows}{K} classes: shares of each class, by decision"
         table = ""
-        if K <= MOST_SHOWN:
+        if K <= 20:  # a larger matrix is not worth its space
             shares = self.conditional.T  # a row per class
             cells = [(name, *map(percent, row)) for name, row in zip(names, shares, strict=True)]
             table = html_table(cells, ("class", *names))

@@ -82,7 +82,7 @@ from priorshift.border import (
 from priorshift.counts import Decision, DecisionCounts
 from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.estimators.bounds import votes_of_validation
-from priorshift.estimators.inputs import require_decisions
+from priorshift.estimators.data import require_decisions
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, score_bounds
 from priorshift.solvers import Mixture, Solutions, Status, invert, maximise, maximise_by_group

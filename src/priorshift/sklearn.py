@@ -414,7 +414,7 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     def _warn_where_refuted(self, shift: PriorEstimate, y_proba: Floats) -> None:
         """Warn where a change of class balance surely explains too little of what changed."""
-        rows, K = self.prior_estimator_._validation, self.classes_.size
+        rows, K = self.prior_estimator_._evidence.rows, self.classes_.size
         if rows is None or rows.y is None or not shift.strength or K > MOST_CLASSES:
             return
         if shift.unseen_classes or self.calibrator is not None:
@@ -435,7 +435,7 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """Warn where the mean prediction is not what known priors can be divided by."""
         if self.source_priors is not None:
             return
-        found, why = self.prior_estimator_._mismatch_on(self.prior_estimator_._validation), ""
+        found, why = self.prior_estimator_._mismatch_on(self.prior_estimator_._evidence.rows), ""
         if self.calibrator is None or isinstance(self.calibrator, TemperatureScaling):
             why = class_weight_of(self.estimator_)
         if not why and found is not None:

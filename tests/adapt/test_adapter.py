@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import pickle
+import warnings
 from dataclasses import FrozenInstanceError
 from datetime import datetime
 from importlib.resources import files as resources
@@ -506,3 +507,23 @@ def test_the_hint_to_pass_a_path_is_for_what_may_be_one():
         with pytest.raises(ValueError, match="not JSON") as error:
             ps.Adapter.from_json(text)
         assert ("pass a Path" in str(error.value)) == hinted
+
+
+def test_what_an_adapter_is_shows_in_a_line():
+    text = repr(some_adapter(strength=0.5, costs=[[0, 1], [2, 0]]))
+    assert text == (
+        "Adapter(classes=['cat', 'dog'], calibration=['ms 1', 'ts'], strength=0.5, costs=..., "
+        "method='auto')"
+    )
+    assert "costs" not in repr(some_adapter())
+
+
+def test_its_own_output_is_known_again_unless_nothing_was_changed(rng):
+    adapter, y_proba = some_adapter(), rng.dirichlet(np.ones(2), 20)
+    for strength in (0.0, 1.0):
+        once = adapter(y_proba, strength=strength)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            adapter(once)
+        already = ["adapted already" in str(one.message) for one in said]
+        assert already == [True] * (strength > 0)

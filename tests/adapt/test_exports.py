@@ -1,6 +1,9 @@
-"""Adapters as SQL: what the statement says, without a database; see tests/extras/test_sql.py."""
+"""Adapters as SQL: what the statement says, and SQLite; tests/extras/test_sql.py has databases."""
 
+import math
 import re
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -101,3 +104,24 @@ def test_large_but_reasonable_statements():
 def test_columns_that_are_no_names_are_refused(columns, said):
     with pytest.raises(ValueError, match=said):
         ps.Adapter(["a", "b"], [0.5, 0.5], [0.5, 0.5]).to_sql("t", columns)
+
+
+def test_sqlite_computes_what_numpy_does(rng):
+    """With hostile names; its own LN and EXP are not in every build, and GREATEST is in none."""
+    maps = (
+        CalibrationMap("ts", np.full(3, 0.7), np.zeros(3)),
+        CalibrationMap("ms", np.eye(3) + rng.normal(0, 0.1, (3, 3)), rng.normal(0, 0.5, 3), 1e-4),
+    )
+    average = CalibrationAverage(maps, (0.25, 0.75))
+    adapter = ps.Adapter(["a", "b", "c"], [0.2, 0.3, 0.5], [0.0, 0.6, 0.4], average)
+    rows = np.vstack([np.eye(3)[1:], rng.dirichlet(np.ones(3), 20)])
+    columns, table = ['p"', "x'; DROP TABLE t; --", "é"], 'some "table'
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.create_function("LN", 1, math.log)
+        database.create_function("EXP", 1, math.exp)
+        database.create_function("GREATEST", -1, max)
+        quoted = ['"' + name.replace('"', '""') + '"' for name in columns]
+        database.execute(f'CREATE TABLE "some ""table" ({", ".join(quoted)})')
+        database.executemany('INSERT INTO "some ""table" VALUES (?, ?, ?)', rows.tolist())
+        found = database.execute(adapter.to_sql(table, columns)).fetchall()
+    np.testing.assert_allclose(np.array(found), adapter(rows), rtol=0, atol=1e-12)

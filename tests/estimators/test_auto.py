@@ -3,7 +3,7 @@
 import json
 import pickle
 import warnings
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +15,8 @@ from priorshift.border import rows
 from priorshift.calibration import CalibrationAverage
 from priorshift.estimators import auto as auto_module
 from priorshift.estimators.shares import Shares
-from priorshift.intervals import IntervalRequest
+from priorshift.intervals import IntervalRequest, Votes
+from priorshift.solvers import Mixture, maximise
 from priorshift.text import short_points
 
 K = 5
@@ -264,14 +265,11 @@ def test_the_second_reading_is_scm_m_of_calibrated_outputs_with_shrunk_columns(
 
     free = minimize(unlikely, np.zeros(K), method="BFGS").x
     expected = np.exp(free) / np.exp(free).sum()
-    found = auto._moments(calibrated)
-    np.testing.assert_allclose(found, expected, atol=1e-3)
     monkeypatch.setattr(auto_module, "LEAST_SHARE", 1.0)  # the first reading alone
-    first = auto._shares(y_proba, calibrated)
+    first = auto._read(y_proba).shares
     share = first.priors @ (15 / (15 + np.bincount(y_val))) / 2
-    np.testing.assert_allclose(
-        shares.priors, first.priors + share * (found - first.priors), atol=1e-9
-    )
+    found = first.priors + (shares.priors - first.priors) / share
+    np.testing.assert_allclose(found, expected, atol=1e-3)
     assert np.trace(shares.doubt) > 0
     assert first.doubt == 0
 
@@ -606,8 +604,9 @@ def test_intervals_are_narrower_than_those_of_moments_with_few_rows(simulation):
         )
         shift = auto.estimate(y_proba, confidence_level=0.95)
         request = IntervalRequest(0.95, draw)
-        calibrated = auto._calibration.average.apply(y_proba)
-        moments = auto._votes(calibrated).interval(shift.priors, request).interval
+        calibrated, held_out = auto._calibration.average.apply(y_proba), auto._sample
+        votes = Votes.of(auto._soft, calibrated, held_out.y_proba, held_out.y, held_out.weight)
+        moments = votes.interval(shift.priors, request).interval
         lower, upper = shift.interval.T
         covered.append((lower <= TARGET) & (upper >= TARGET))
         widths.append([np.ptp(one, axis=1).mean() for one in (shift.interval, moments)])
@@ -661,7 +660,10 @@ def test_few_rows_of_a_class_make_its_share_doubtful(few, monkeypatch):
     plain = auto._read(y_proba).shares
     n = auto.confusion_.class_weights
     share = plain.priors @ (auto_module.FEW_ROWS / (auto_module.FEW_ROWS + n)) / 2
-    apart = auto._moments(read.calibrated) - plain.priors
+    sums = read.calibrated.sum(axis=0, dtype=float)
+    moments = Mixture.of(auto._class_outputs, weights=sums, alpha=auto_module.MOMENTS_ALPHA)
+    found = maximise(moments, tol=auto_module.MOMENTS_TOL, start=auto._balance.priors).value
+    apart = found - plain.priors
     np.testing.assert_allclose(read.shares.priors, plain.priors + share * apart)
     doubt = 2 * share * (np.outer(apart, apart) + 2 * plain.jackknife)
     for priors, covariance in seen:
@@ -669,16 +671,19 @@ def test_few_rows_of_a_class_make_its_share_doubtful(few, monkeypatch):
         np.testing.assert_allclose(covariance, plain.noise + doubt)
 
 
-def test_raw_outputs_count_by_the_odds_that_calibrating_helps_no_more(few, monkeypatch):
-    auto, _ = few
-    calibration = auto._calibration
-    for excess, n in ((0.0, 60), (3.0, 60), (3.0, 10 * auto_module.RAW_ROWS)):
-        known = SimpleNamespace(excess=excess, order=np.arange(int(n)))
-        monkeypatch.setattr(auto, "_calibration", known)
-        nats = excess * (1 if n == 60 else 0.1)
-        odds = auto_module.RAW_ODDS * np.exp(-nats)
-        assert auto._raw_share() == pytest.approx(odds / (1 + odds))
-    monkeypatch.setattr(auto, "_calibration", calibration)
+@pytest.mark.parametrize(("excess", "most"), [(0.0, 300), (3.0, 300), (3.0, 6)])
+def test_raw_outputs_count_by_the_odds_that_calibrating_helps_no_more(
+    simulation, rng, monkeypatch, excess, most
+):
+    y_proba, y = simulation.draw(np.full(K, 1 / K), 60, rng)
+    real = auto_module.average_calibration
+    monkeypatch.setattr(
+        auto_module, "average_calibration", lambda *a, **k: replace(real(*a, **k), excess=excess)
+    )
+    monkeypatch.setattr(auto_module, "RAW_ROWS", most)
+    odds = auto_module.RAW_ODDS * np.exp(-excess * min(1, most / 60))
+    decision = ps.Auto(random_state=0).fit(y_proba, y).estimate(y_proba).decision
+    assert decision["raw_weight"] == pytest.approx(odds / (1 + odds))
 
 
 @pytest.mark.parametrize(("given", "share"), [({}, 1.0), ({"source_label_priors": 1}, 0.0)])
@@ -689,17 +694,21 @@ def test_raw_outputs_of_validation_that_lacks_a_class(simulation, rng, given, sh
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.PriorShiftWarning)
         auto = ps.Auto(random_state=0).fit(y_proba[kept], y[kept], classes=np.arange(K), **given)
-    assert auto._raw_share() == share
+    assert auto._raw_weight == share
 
 
 @pytest.mark.parametrize(("factor", "moved"), [(0.9, True), (1.1, False)])
-def test_shares_have_moved_beyond_twice_their_noise(few, factor, moved):
-    auto, _ = few
+def test_shares_have_moved_beyond_twice_their_noise(few, factor, moved, monkeypatch):
+    auto, y_proba = few
     apart = np.array([0.05, -0.05, 0.02, 0.0, -0.02])
     error = factor * np.abs(apart).sum() / 2 / K  # of every class
     half = error**2 / 2 * np.eye(K)
     shares = Shares(auto._balance.priors + apart, half, half, 1.0, 1, True)
-    assert auto._moved(shares) == moved
+    read = auto._read(y_proba)._replace(shares=shares)
+    monkeypatch.setattr(auto, "_read", lambda _: read)
+    nothing = auto_module.Gain(0.0, 1.0, 0.0)
+    monkeypatch.setattr(auto_module, "expected_gain", lambda *_, **__: nothing)
+    assert auto.estimate(y_proba).decision["reason"] == ("unsure" if moved else "no_shift")
 
 
 @pytest.mark.parametrize("equal", [False, True])
@@ -707,6 +716,6 @@ def test_rows_of_validation_keep_their_weights_and_labels(simulation, rng, equal
     y_proba, y = simulation.draw(np.full(K, 1 / K), 80, rng)
     weight = np.full(80, 2.0) if equal else rng.integers(1, 4, 80).astype(float)
     auto = ps.Auto(random_state=0).fit(y_proba, y, sample_weight=weight)
-    sample, order = auto._sample(), auto._calibration.order
+    sample, order = auto._sample, auto._calibration.order
     np.testing.assert_array_equal(sample.weight, weight[order])
     np.testing.assert_array_equal(sample.y, y[order])

@@ -176,18 +176,18 @@ def test_intervals_of_very_many_classes_are_refused(wide):
 
 
 def test_rows_that_must_be_kept_are_not_made_dense_if_they_are_many(monkeypatch, wide):
-    from priorshift.estimators import inputs
+    from priorshift.estimators import data
 
-    monkeypatch.setattr(inputs, "MOST_CELLS", 100)
+    monkeypatch.setattr(data, "MOST_CELLS", 100)
     with pytest.raises(ValueError, match=r"array of 400 x 12 numbers; give at most 8 rows"):
         ps.ELSA().fit(wide.val, wide.y)
 
 
 def test_a_singular_confusion_matrix_is_said_to_be(monkeypatch):
     from priorshift.border import sparse
-    from priorshift.estimators import inputs
+    from priorshift.estimators import data
 
-    for module in (sparse, inputs):
+    for module in (sparse, data):
         monkeypatch.setattr(module, "DENSE_CLASSES", 2)
     rows = csr_array(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]))
     shift = ps.CML().fit(rows, [0, 1, 2]).estimate(rows)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import priorshift as ps
-from priorshift.estimators.data import Evidence, Given, SeenTarget, Validation, ValidationCounts
+from priorshift.estimators.data import Evidence, SeenTarget, Validation, ValidationCounts
 
 NEED_ROWS = ["na", "em", "map", "mapls", "em-labels"]
 FITTED = [
@@ -265,7 +265,7 @@ def test_evidence_adds_what_both_sides_have(rng):
     rows = validation(rng, 20, weighted=False)
     counts = ValidationCounts.of(rows, decision="hard")
     whole, counted, nothing = (
-        Evidence(np.arange(3), Given(), *parts) for parts in ((counts, rows), (counts,), (None,))
+        Evidence(np.arange(3), *parts) for parts in ((counts, rows), (counts,), (None,))
     )
     assert (whole + nothing) is nothing
     assert (nothing + whole) is whole
@@ -279,9 +279,10 @@ def test_evidence_adds_what_both_sides_have(rng):
 def test_what_was_given():
     source, labels = np.array([0.2, 0.8]), np.array([0.5, 0.5])
     nothing, source_only, labels_only, both = (
-        Given(*pair) for pair in ((None, None), (source, None), (None, labels), (source, labels))
+        Evidence(np.arange(2), None, None, *pair)
+        for pair in ((None, None), (source, None), (None, labels), (source, labels))
     )
-    assert [one.any for one in (nothing, source_only, labels_only, both)] == [False] + [True] * 3
+    assert [one.given for one in (nothing, source_only, labels_only, both)] == [False] + [True] * 3
     assert [one.needs_soft for one in (nothing, source_only, labels_only, both)] == [
         *(False, False, True, False)
     ]

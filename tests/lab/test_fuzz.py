@@ -123,6 +123,13 @@ def test_what_is_planted_is_found(monkeypatch, capsys, planted, told):
     assert "1 failed" in report.text()
 
 
+def test_tensors_are_spoilt_without_a_warning(monkeypatch):
+    """A number that is too large for its type is the fuzzer's, not the library's."""
+    monkeypatch.setattr(entries.inputs, "hostile", lambda rng, P, *_: np.float32(1e300 * P))
+    world = entries.World(np.random.default_rng(0))
+    assert judge(lambda: entries.tensors(world)).kind == "refused"
+
+
 def test_a_broken_relation_is_found(monkeypatch):
     def broken(name, data, target=None, **changes):
         return data.rng.random(data.K)

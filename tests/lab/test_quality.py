@@ -203,7 +203,7 @@ def test_auto_without_its_parts():
     with ablation.VARIANTS["no jackknife: a row counts as one"]:
         assert decided()["row_weight"] == 1
     assert not decided(caution=1e9)["adapt"]
-    with ablation.VARIANTS["always adapt"]:
+    with ablation.VARIANTS["always adapt, in full"]:
         assert decided(caution=1e9)["adapt"]
 
 

@@ -270,7 +270,9 @@ def test_without_torch_the_extra_is_named(tmp_path, without_torch, run):
 
 @dataclass(frozen=True)
 class Epoch:
+    epoch: int
     loss: float
+    accuracy: float
 
 
 class Network:
@@ -294,20 +296,10 @@ def networks(monkeypatch):
 
     def fit(network, images, rows, plan, scale, *, checkpoint, watch):
         checkpoint.write_text("half")
-        for epoch in range(1, plan.n_epochs + 1):
-            watch(
-                SimpleNamespace(
-                    what="train",
-                    epoch=epoch,
-                    n_epochs=plan.n_epochs,
-                    done=1,
-                    total=1,
-                    loss=1 / epoch,
-                    accuracy=0.5,
-                    retrained=plan.sampler is not None,
-                )
-            )
-        return [Epoch(1 / epoch) for epoch in range(1, plan.n_epochs + 1)]
+        history = [Epoch(epoch, 1 / epoch, 0.5) for epoch in range(1, plan.n_epochs + 1)]
+        for epoch in history:
+            watch(plan, epoch)
+        return history
 
     def predict(network, images, rows, size, scale):
         right = np.eye(network.made[1])[images.y[rows]]
@@ -350,7 +342,7 @@ def test_a_run_stores_outputs_and_how_they_were_made(grey, networks, tmp_path):
     record = json.loads(path.with_suffix(".json").read_text("utf-8"))
     assert record["train_counts"] == np.bincount(outputs.train.y).tolist()
     assert record["accuracy"]["test"] == 0.55  # half of the images, and class 0 of the others
-    assert record["history"] == 2 * [[{"loss": 1.0}, {"loss": 0.5}]]
+    assert [[epoch["loss"] for epoch in one] for one in record["history"]] == [[1.0, 0.5]] * 2
     assert (record["seed"], record["retrained_for"], record["versions"]["torch"]) == (
         3,
         "UNI",

@@ -348,3 +348,15 @@ def test_a_fit_of_numbers_too_small_to_divide_by_is_not_written(rng, tmp_path):
     monitor = PriorMonitor(ps.BBSE()).fit(y_proba, y)
     with pytest.raises(ValueError, match=r"cannot be saved: .* Fit it to probabilities that are 0"):
         monitor.save(tmp_path / "state.json")
+
+
+@pytest.mark.parametrize("names", [[-1, 1, 3], [2.0**60, -0.5, 7.0]])
+def test_names_of_classes_may_be_any_numbers(names, simulate, rng, tmp_path):
+    y_proba, y = simulate(3).draw(SOURCE, 300, rng)
+    monitor = PriorMonitor().fit(y_proba, np.array(names)[y], classes=names)
+    monitor.update(y_proba)
+    file = monitor.save(tmp_path / "state.json")
+    assert PriorMonitor.load(file).history.classes.tolist() == names
+    rewrite(file, edited(contents(file), ("history", "classes"), array_to_json(np.arange(3))))
+    with pytest.raises(ValueError, match="is not a whole monitor"):
+        PriorMonitor.load(file)

@@ -412,13 +412,6 @@ def test_a_sparse_hyperprior_may_run_out_of_iterations(rng):
     assert (solution.status, solution.gap, solution.n_iter) == ("not_converged", None, 2)
 
 
-def test_em_is_left_when_its_end_is_not_in_sight():
-    """The prediction that chooses between EM and Newton."""
-    assert _certified._steps_to_go(8.0, 16.0, 1.0) == pytest.approx(3)
-    assert _certified._steps_to_go(0.5, 16.0, 1.0) == 0
-    assert _certified._steps_to_go(16.0, 16.0, 1.0) == np.inf
-
-
 def test_newtons_matrix_may_be_singular_up_to_rounding(rng):
     B = rng.standard_normal((2, 30))
     H = B.T @ B  # of rank 2, with eigenvalues slightly below 0

@@ -109,7 +109,7 @@ def test_conjugate_gradients_solve_and_stop(rng):
 
 def test_what_gradients_teach_is_met_exactly(rng):
     sparse, dense = problem_of(rng)
-    H, p = MatrixFree(sparse), rng.dirichlet(np.ones(30))
+    H, p = MatrixFree(sparse, 600), rng.dirichlet(np.ones(30))
     H.refresh(p[None], sparse.evaluate(p)[1][None], None)
     v, x, before = rng.standard_normal(30), rng.standard_normal(30), H.diagonal
     plain = dense.hessian(p) @ x / dense.total

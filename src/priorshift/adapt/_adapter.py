@@ -44,12 +44,7 @@ from priorshift.border import (
     some,
     warn_if_adapted,
 )
-from priorshift.calibration import (
-    Calibration,
-    CalibrationAverage,
-    CalibrationMap,
-    calibration_from_dict,
-)
+from priorshift.calibration import CalibrationAverage, CalibrationMap, calibration_from_dict
 from priorshift.files import read_json, require_file, sign, verify, write_json, write_text
 from priorshift.text import brief, plain
 
@@ -114,11 +109,25 @@ class Adapter(FrozenArrays):
         costs = check_costs(self.costs, classes, classes.size)
         if costs is not None:  # decisions are its own classes
             costs = check_numbers(costs, ((classes.size, classes.size),), "costs")
+        calibration: Any = self.calibration
+        if isinstance(calibration, CalibrationMap):
+            calibration = CalibrationAverage((calibration,), (1.0,))
+        if calibration is not None:  # copied, checked and read-only
+            if not isinstance(calibration, CalibrationAverage):
+                raise ValueError(
+                    "calibration must be a CalibrationMap, a CalibrationAverage or None; got "
+                    f"{type(calibration).__name__}."
+                )
+            calibration = calibration_from_dict(calibration.to_dict(), classes.size)
+            for one in calibration.maps:
+                for array in (one.slope, one.bias, one.floor):
+                    if isinstance(array, np.ndarray):
+                        array.setflags(write=False)
         checked: dict[str, Any] = {
             "classes": classes,
             "source_priors": _check_priors(self.source_priors, classes, "source_priors"),
             "priors": _check_priors(self.priors, classes, "priors"),
-            "calibration": _check_calibration(self.calibration, classes.size),
+            "calibration": calibration,
             "strength": check_fraction(self.strength, "strength"),
             "costs": costs,
             "provenance": _check_provenance(self.provenance, "provenance"),
@@ -331,34 +340,15 @@ def _check_priors(priors: Any, classes: Labels, name: str) -> Vector:
     return values
 
 
-def _check_calibration(given: Calibration | None, n_classes: int) -> CalibrationAverage | None:
-    """Copy the maps, checked and read-only; a single map is an average of one."""
-    if given is None:
-        return None
-    if isinstance(given, CalibrationMap):
-        given = CalibrationAverage((given,), (1.0,))
-    if not isinstance(given, CalibrationAverage):
-        raise ValueError(
-            "calibration must be a CalibrationMap, a CalibrationAverage or None; got "
-            f"{type(given).__name__}."
-        )
-    checked = calibration_from_dict(given.to_dict(), n_classes)
-    assert isinstance(checked, CalibrationAverage)
-    for one in checked.maps:
-        for array in (one.slope, one.bias, one.floor):
-            if isinstance(array, np.ndarray):
-                array.setflags(write=False)
-    return checked
-
-
 def _check_provenance(found: Any, where: str) -> Any:
     """Copy plain values, read-only; reject values that JSON cannot represent."""
     if isinstance(found, Mapping):
-        if not all(isinstance(name, str) for name in found):
-            raise ValueError(f"{where} must have strings for keys; got {some(found)}.")
-        return MappingProxyType(
-            {name: _check_provenance(v, f"{where}.{name}") for name, v in found.items()}
-        )
+        checked = {}
+        for name, value in found.items():
+            if not isinstance(name, str):
+                raise ValueError(f"{where} must have strings for keys; got {some(found)}.")
+            checked[name] = _check_provenance(value, f"{where}.{name}")
+        return MappingProxyType(checked)
     if where == "provenance":
         raise ValueError(f"provenance must be a mapping; got {brief(found)}.")
     plain = found.item() if isinstance(found, np.generic) else found

@@ -136,7 +136,22 @@ def check_costs(costs: Any, classes: Labels | None, n_classes: int) -> Vector | 
     if costs is None:
         return None
     if isinstance(costs, Mapping):
-        return _from_pairs(costs, classes, n_classes)
+        names = list(range(n_classes)) if classes is None else classes.tolist()
+        place, matrix = {str(name): k for k, name in enumerate(names)}, 1.0 - np.eye(n_classes)
+        for pair, cost in costs.items():
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ValueError(
+                    f"costs as a mapping have keys (true class, decision); got {brief(pair)}. "
+                    "Write {('sick', 'healthy'): 10}."
+                )
+            if unknown := [name for name in pair if str(name) not in place]:
+                raise ValueError(
+                    f"costs name the class {some(unknown)}, but the classes are {some(names)}; use "
+                    f"these names, or give others: {argument('class_columns', 'classes=')}."
+                )
+            true, decided = (place[str(name)] for name in pair)
+            matrix[true, decided] = _finite(cost, f"costs[{brief(pair)}]")
+        return matrix
     shape = as_array(costs, "costs").shape
     n_decisions = shape[1] if len(shape) == 2 else n_classes
     meaning = "a row per true class and a column per decision"
@@ -144,26 +159,6 @@ def check_costs(costs: Any, classes: Labels | None, n_classes: int) -> Vector | 
     if np.abs(matrix).max(initial=0.0) > MOST_COST:
         raise ValueError(f"costs must be up to {MOST_COST:g}; count them in a larger unit.")
     return matrix.copy()
-
-
-def _from_pairs(costs: Mapping[Any, Any], classes: Labels | None, n_classes: int) -> Vector:
-    names = list(range(n_classes)) if classes is None else classes.tolist()
-    place = {str(name): k for k, name in enumerate(names)}
-    matrix = 1.0 - np.eye(n_classes)
-    for pair, cost in costs.items():
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise ValueError(
-                f"costs as a mapping have keys (true class, decision); got {brief(pair)}. Write "
-                "{('sick', 'healthy'): 10}."
-            )
-        unknown = [name for name in pair if str(name) not in place]
-        if unknown:
-            raise ValueError(
-                f"costs name the class {some(unknown)}, but the classes are {some(names)}; use "
-                f"these names, or give others: {argument('class_columns', 'classes=')}."
-            )
-        matrix[place[str(pair[0])], place[str(pair[1])]] = _finite(cost, f"costs[{brief(pair)}]")
-    return matrix
 
 
 def _finite(value: Any, name: str) -> float:

@@ -44,12 +44,6 @@ def _maps(adapter: Adapter) -> list[tuple[CalibrationMap, float]]:
 OPSET = 17
 """Of the models that are written here."""
 
-IR_VERSION = 8
-"""The format's version that goes with `OPSET`."""
-
-NO_UNDERFLOW = 2.0**64
-"""Factor of the ratio in float32: keeps products of tiny probabilities above 0."""
-
 
 class _Graph:
     """Collects nodes and constants, all numbers of one type."""
@@ -118,7 +112,8 @@ def _add_adaptation(graph: _Graph, adapter: Adapter, name: str, from_logits: boo
         lost = graph.add("Equal", graph.sum(left), graph.constant(0))
         adapted = graph.add("Softmax", graph.add("Where", lost, values, shifted), axis=1)
     else:
-        scale = NO_UNDERFLOW if graph.dtype == np.float32 else 1.0
+        # in float32, a factor keeps products of tiny probabilities above 0
+        scale = 2.0**64 if graph.dtype == np.float32 else 1.0
         ratio = scale * ratio / (ratio.max() or 1.0)
         sums = graph.add("MatMul", values, graph.constant(ratio[:, None]))
         lost = graph.add("Equal", sums, graph.constant(0))
@@ -182,7 +177,7 @@ def to_onnx(
     model = onnx.helper.make_model(
         made,
         opset_imports=[onnx.helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
+        ir_version=8,  # goes with the opset
         producer_name="priorshift",
     )
     onnx.helper.set_model_props(model, {"priorshift": json.dumps(self.to_dict()["provenance"])})
@@ -294,8 +289,6 @@ MOST_CHARACTERS = 500_000
 TERM = 25
 """Characters of a product, at least."""
 
-LEAST_EXPONENT = -600.0
-"""Below it an exponential counts as this much: PostgreSQL refuses to underflow to 0."""
 
 LEAST_PROBABILITY = 1e-250
 """A smaller probability counts as 0 for PostgreSQL, for the same reason."""
@@ -460,7 +453,13 @@ class _Statement:
     def calibrate(self, maps: list[tuple[CalibrationMap, float]]) -> None:
         """Replace the probabilities by the average of what the maps make of them."""
         M = range(len(maps))
-        logs = [self.logs(one) for one, _ in maps]
+        logs = []  # floored logarithms of the probabilities
+        for one, _ in maps:
+            raised = [
+                f"{p} + {number(f)}" if f else p
+                for p, f in zip(self.row("p"), np.broadcast_to(one.floor, self.K), strict=True)
+            ]
+            logs.append([f"LN({_at_least(p, TINY)})" for p in raised])
         distinct = [row for m, row in enumerate(logs) if row not in logs[:m]]
         above = [self.row(f"z{f}") for f in range(len(distinct))]
         self.select(_named(above, distinct))
@@ -473,9 +472,8 @@ class _Statement:
             {name: f"GREATEST({', '.join(s[m])})" for m, name in enumerate(largest)} | carried
         )
         e = [self.row(f"e{m}") for m in M]
-        powers = [
-            [f"EXP({_at_least(f'{x} - {largest[m]}', LEAST_EXPONENT)})" for x in s[m]] for m in M
-        ]
+        # not below -600, because PostgreSQL refuses to underflow to 0
+        powers = [[f"EXP({_at_least(f'{x} - {largest[m]}', -600.0)})" for x in s[m]] for m in M]
         self.select(_named(e, powers))
         total = [f"{self.prefix}sum{m}" for m in M]
         carried = {name: name for row in e for name in row}
@@ -485,14 +483,6 @@ class _Statement:
             for k in range(self.K)
         ]
         self.select(dict(zip(self.row("p"), shares, strict=True)))
-
-    def logs(self, one: CalibrationMap) -> list[str]:
-        """Return the floored logarithms of the probabilities."""
-        floor = np.broadcast_to(one.floor, self.K).tolist()
-        raised = [
-            f"{p} + {number(f)}" if f else p for p, f in zip(self.row("p"), floor, strict=True)
-        ]
-        return [f"LN({_at_least(p, TINY)})" for p in raised]
 
     def finish(self, ratio: Vector, names: list[str]) -> str:
         """Multiply by the ratio and normalise; a row that loses all its mass is kept."""

@@ -43,15 +43,9 @@ N_DRAWS = 1000
 SLACK = 1e-3
 """How far rounded bounds may be from their exact values."""
 
-MOST_EXCESS = 2.0
-"""A prior may not vary by more than this multiple of all the others together."""
 
 NEGLIGIBLE = 1e-6
 """A prior that varies by less than this share of the largest variation counts as fixed."""
-
-MOST_STEPS = 1000
-ENOUGH = 1e-6
-"""Relative change of a variance at which the iteration ends."""
 
 
 class ProbaInterval(NamedTuple):
@@ -219,7 +213,21 @@ def _read_interval(interval: Any, priors: Vector, names: Labels) -> Vector:
     bounds[np.isnan(bounds).any(axis=1)] = np.nan
     if np.isnan(bounds).all():
         raise ValueError("interval gives no class any bounds; give at least one class its own.")
-    _require_around(bounds, priors, names)
+    lower, upper = bounds.T  # where they are NaN, every comparison is false
+    faults = {
+        "is not in [0, 1]": (lower < 0) | (upper > 1),
+        "has a lower bound above the upper one": lower > upper,
+        "does not hold its target prior": (lower > priors + SLACK) | (upper < priors - SLACK),
+    }
+    for fault, where in faults.items():
+        if where.any():
+            k = int(np.argmax(where))
+            raise ValueError(
+                f"interval of class {names[k].item()!r} {fault}: {lower[k]:.6g} to {upper[k]:.6g}, "
+                f"prior {priors[k]:.6g}. Give bounds with 0 <= lower <= prior <= upper <= 1."
+            )
+    np.minimum(lower, priors, out=lower, where=~np.isnan(lower))
+    np.maximum(upper, priors, out=upper, where=~np.isnan(upper))
     if names.size != 2:
         return bounds
     mirrored = 1 - bounds[::-1, ::-1]  # of two classes, the bounds of one follow from the other's
@@ -282,7 +290,8 @@ def _draw_priors(
 
 def _stretch(priors: Vector, scale: Vector, names: Labels) -> Vector:
     """Return how much wider to draw each prior, so that division by the sum leaves its scale."""
-    excess = scale - MOST_EXCESS * (scale.sum() - scale)
+    # a prior may not vary by more than twice what all the others do together
+    excess = scale - 2.0 * (scale.sum() - scale)
     if excess.max() > SLACK:
         k = int(np.argmax(excess))
         raise ValueError(
@@ -295,48 +304,20 @@ def _stretch(priors: Vector, scale: Vector, names: Labels) -> Vector:
         return stretch
     relative = scale / scale.max()
     uncertain = relative > NEGLIGIBLE
-    variance = relative[uncertain] ** 2
-    stretch[uncertain] = np.sqrt(_independent_variances(priors[uncertain], variance) / variance)
-    return stretch
+    variance, p = relative[uncertain] ** 2, priors[uncertain]
+    # solve M v = variance for v >= 0 as closely as possible, by Richardson and Lucy's iteration: M,
+    # the matrix of `_draw_priors`, has no negative entry, so every step keeps v >= 0
 
+    def transposed(u: Vector) -> Vector:  # M'u without making M
+        return np.maximum((1 - 2 * p) * u + p**2 @ u, 0.0)
 
-def _independent_variances(p: Vector, variance: Vector) -> Vector:
-    """Solve M v = variance for v >= 0 as closely as possible, by Richardson and Lucy's iteration.
-
-    M is the matrix of `_draw_priors`. It has no negative entry, so every step keeps v >= 0.
-    """
-    v = variance.copy()
-    wanted = _dot_transposed(p, 1 / variance)
-    moves = wanted > 0
-    for _ in range(MOST_STEPS):
+    v, wanted = variance.copy(), transposed(1 / variance)
+    for _ in range(1000):
         reached = np.maximum((1 - 2 * p) * v + p**2 * v.sum(), NEGLIGIBLE**2)
         # division by the sum leaves a prior of 1 as it is, however much it varies
-        step = np.divide(_dot_transposed(p, 1 / reached), wanted, out=np.ones_like(v), where=moves)
+        step = np.divide(transposed(1 / reached), wanted, out=np.ones_like(v), where=wanted > 0)
         v *= step
-        if np.abs(step - 1).max() < ENOUGH:
+        if np.abs(step - 1).max() < 1e-6:
             break
-    return v
-
-
-def _dot_transposed(p: Vector, u: Vector) -> Vector:
-    """Return M'u without making M."""
-    return np.maximum((1 - 2 * p) * u + p**2 @ u, 0.0)
-
-
-def _require_around(bounds: Vector, priors: Vector, names: Labels) -> None:
-    """Refuse bounds that are out of order or do not hold their prior; NaN passes."""
-    lower, upper = bounds.T
-    faults = {
-        "is not in [0, 1]": (lower < 0) | (upper > 1),
-        "has a lower bound above the upper one": lower > upper,
-        "does not hold its target prior": (lower > priors + SLACK) | (upper < priors - SLACK),
-    }
-    for fault, where in faults.items():
-        if where.any():
-            k = int(np.argmax(where))
-            raise ValueError(
-                f"interval of class {names[k].item()!r} {fault}: {lower[k]:.6g} to {upper[k]:.6g}, "
-                f"prior {priors[k]:.6g}. Give bounds with 0 <= lower <= prior <= upper <= 1."
-            )
-    np.minimum(lower, priors, out=lower, where=~np.isnan(lower))
-    np.maximum(upper, priors, out=upper, where=~np.isnan(upper))
+    stretch[uncertain] = np.sqrt(v / variance)
+    return stretch

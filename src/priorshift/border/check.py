@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from numbers import Integral, Real
+from sys import float_info
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -243,6 +244,8 @@ def require_unique(names: list[Any], what: str) -> None:
 
 def as_mapping(priors: Any, name: str = "source_priors") -> Any:
     """Turn a pandas Series into a mapping from its index; return anything else unchanged."""
+    if isinstance(priors, np.ndarray | list | tuple):
+        return priors
     _require_computed(priors, name)
     if hasattr(getattr(priors, "index", None), "levels"):
         _require_one_level(priors.index, name)
@@ -335,7 +338,7 @@ def _has_bool(values: Any) -> bool:
 
 def check_positive(value: float, name: str) -> float:
     """Check a finite number above 0."""
-    if not isinstance(value, Real) or not 0 < as_float(value) < np.inf:
+    if not isinstance(value, Real) or not 0 < value <= float_info.max:
         raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
     return float(value)
 
@@ -555,7 +558,7 @@ def check_proba(
             return y_proba
         y_proba = y_proba.values
     values, names, frame = y_proba, None, None
-    if not _is_plain(y_proba):
+    if not (plain := _is_plain(y_proba)):
         if tensors and is_tensor(y_proba):
             return _check_tensor(y_proba, name)
         table = _read_table(y_proba, name) if tables else None
@@ -574,15 +577,16 @@ def check_proba(
             )
         both = np.column_stack([1 - values, values])
         return Predictions(both, binary=True, passed="proba", frame=frame)
-    _require_matrix(values, names, name)
+    if not plain:
+        _require_matrix(values, names, name)
     map_reduce(partial(_check_distributions, name), values)
     return Predictions(values, names, passed="proba", frame=frame)
 
 
 def _is_plain(values: Any) -> bool:
-    """Tell whether values are a matrix of floats that needs no reading."""
+    """Tell whether values are a matrix of floats, of two columns or more, that needs no reading."""
     known = type(values) is np.ndarray and values.dtype in (np.float64, np.float32)
-    return known and values.ndim == 2 and values.size > 0
+    return known and values.ndim == 2 and values.size > 0 and values.shape[1] > 1
 
 
 def check_logits(
@@ -840,5 +844,5 @@ def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
     if not _is_plain(y_proba):
         table = _read_table(y_proba, name)
         values, names, _ = read_numbers(y_proba, name) if table is None else Numbers(table)
-    _require_matrix(values, names, name)
+        _require_matrix(values, names, name)
     return values

@@ -142,16 +142,18 @@ def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
 def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
     """Name the classes if there are only priors: by `classes`, otherwise by sorted keys."""
     priors = as_mapping(priors)
-    if isinstance(priors, Real):  # the prior of the positive class
-        return check_classes(np.arange(2) if classes is None else classes, 2)
-    if not isinstance(priors, Mapping) and as_array(priors, "source_priors").ndim != 1:
-        raise ValueError(
-            "source_priors must be a vector or a mapping, one prior per class; got "
-            f"{brief(priors)}."
-        )
-    if classes is None:
-        classes = np.unique(list(priors)) if isinstance(priors, Mapping) else np.arange(len(priors))
-    return check_classes(classes, len(priors))
+    n_classes = 2 if isinstance(priors, Real) else 0  # one number is that of the positive class
+    if isinstance(priors, Mapping):
+        classes, n_classes = np.unique(list(priors)) if classes is None else classes, len(priors)
+    elif not n_classes:
+        values = as_array(priors, "source_priors")
+        if values.ndim != 1:
+            raise ValueError(
+                "source_priors must be a vector or a mapping, one prior per class; got "
+                f"{brief(priors)}."
+            )
+        n_classes = values.size
+    return np.arange(n_classes) if classes is None else check_classes(classes, n_classes)
 
 
 def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Labels:

@@ -146,6 +146,9 @@ def times(block: Any, x: Floats) -> Any:
 
 def multiply(A: Floats, x: Vector) -> Vector:
     """Return `A @ x` in the precision of A, by parts of the rows, as float64."""
+    if A.size < SERIAL_WORK:
+        product: Vector = times(A, x).astype(np.float64, copy=False)
+        return product
     factor = x.astype(A.dtype)
     parts = map_rows(lambda rows: times(A[rows], factor), A.shape[0], work=A.size)
     return np.concatenate(parts).astype(np.float64, copy=False)
@@ -190,12 +193,13 @@ class _BlasLimit:
             if self.users == 1:
                 # one that runs on one thread anyway is skipped: for few rows even this costs time
                 self.limited = [(blas, n) for blas in _all_blas() if (n := blas.num_threads) != 1]
-                self._set_threads(1)
+                if self.limited:
+                    self._set_threads(1)
 
     def leave(self) -> None:
         with self.lock:
             self.users, self.own.users = self.users - 1, self.own.users - 1
-            if self.users == 0:
+            if self.users == 0 and self.limited:
                 self._set_threads()
 
     def before_fork(self) -> None:
@@ -210,7 +214,7 @@ class _BlasLimit:
         """Forget the users that the child does not have."""
         self.lock = RLock()
         others, self.users = self.users - self.own.users, self.own.users
-        if others and not self.users:
+        if others and not self.users and self.limited:
             self._set_threads()
 
     def _set_threads(self, n_threads: int | None = None) -> None:
@@ -221,9 +225,8 @@ class _BlasLimit:
         """
         for blas, before in self.limited:
             blas.set_num_threads(n_threads or before)
-        if self.limited:
-            with _controller().limit():
-                pass
+        with _controller().limit():
+            pass
 
 
 _BLAS_LIMIT = _BlasLimit()

@@ -15,11 +15,11 @@ today's away one by one). Prior weights were chosen on every other pool, in the 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._typing import Floats, Indices, Vector
 from priorshift.border import row_blocks, single_threaded_blas
 from priorshift.calibration.crossfit import along_ridges, by_fold
 from priorshift.calibration.fitting import Objective, Penalty, fit_map, fit_temperature
@@ -108,7 +108,13 @@ def average_calibration(
         candidates = _all_candidates(y_proba, y, weight, offset, label_priors, folds)
         nats = np.array([candidate.nats for candidate in candidates])
         plain = np.array([c.fitted.name.endswith("none") for c in candidates])
-        weights = _weights(nats, plain)
+        # those without parameters share what the others leave
+        rest = (1 - FITTED * (~plain).sum()) / plain.sum()
+        score = np.log(np.where(plain, rest, FITTED)) - nats
+        weights = np.exp(score - score.max())
+        weights /= weights.sum()
+        weights[weights < LEAST_WEIGHT] = 0.0
+        weights /= weights.sum()
         kept = [(c, float(w)) for c, w in zip(candidates, weights, strict=True) if w > 0]
         shares = tuple(w for _, w in kept)
         average = CalibrationAverage(tuple(c.fitted for c, _ in kept), shares)
@@ -155,7 +161,11 @@ def _all_candidates(
     def settle(floors: Sequence[Vector]) -> _Setting:
         found = best_floor(y_proba, y, weight, offset, floors, list(biases.values()))
         likelihood = floored_likelihood(y_proba, y, weight, offset, found.floor, scale=found.slope)
-        return _Setting(likelihood, found.slope, found.floor)
+        z, spread = likelihood.z, 0.0
+        for columns in row_blocks(*z.shape[::-1]):
+            spread += float(z[:, columns].var(axis=0).sum())
+        start = fit_temperature(likelihood, prior=1.0, tol=1e-3).map
+        return _Setting(likelihood, found.slope, found.floor, max(spread / y.size, 1e-6), start)
 
     floors = [share * K * label_priors for share in FLOORS]
     setting = settle(floors)
@@ -176,11 +186,16 @@ def _all_candidates(
 
 
 class _Setting(NamedTuple):
-    """The likelihood in which slopes are about 1, the scale that made them so, and the floor."""
+    """The likelihood in which slopes are about 1, the scale that made them so, and the floor.
+
+    `spread` is the variance of log-probabilities within rows, `start` the best temperature.
+    """
 
     likelihood: LabelLikelihood
     scale: float
     floor: Vector
+    spread: float
+    start: ScoreMap
 
     def candidate(
         self, name: str, fitted: ScoreMap, without: Sequence[ScoreMap], nats: float
@@ -195,12 +210,10 @@ def _matrix_nats(setting: _Setting) -> float:
 
     Both floors leave as many parameters, so it tells which one suits a matrix.
     """
-    likelihood, spread = setting.likelihood, _spread(setting.likelihood)
-    penalty = Penalty(RIDGES[-1], RIDGES[-1] * spread, 1.0)
-    start = fit_temperature(likelihood, prior=1.0, tol=1e-3).map
-    objective = Objective(likelihood, MATRIX, penalty, start)
-    fitted = fit_map(objective, start, MATRIX_GTOL, MAX_ITER, MATRIX_FTOL).map
-    return likelihood.value(fitted) + penalty.value_and_gradient(fitted)[0]
+    penalty = Penalty(RIDGES[-1], RIDGES[-1] * setting.spread, 1.0)
+    objective = Objective(setting.likelihood, MATRIX, penalty, setting.start)
+    fitted = fit_map(objective, setting.start, MATRIX_GTOL, MAX_ITER, MATRIX_FTOL).map
+    return setting.likelihood.value(fitted) + penalty.value_and_gradient(fitted)[0]
 
 
 def _path(
@@ -213,40 +226,18 @@ def _path(
     suffix: str = "",
 ) -> Iterator[Candidate]:
     """Fit a family along the ridges, from a temperature."""
-    likelihood, spread = setting.likelihood, _spread(setting.likelihood)
-    penalties = [Penalty(ridge, ridge * spread, 1.0) for ridge in ridges]
-    start, starts, matrix = (
-        fit_temperature(likelihood, prior=1.0, tol=1e-3).map,
-        [],
-        family == MATRIX,
-    )
-    if matrix:  # which is fitted without each fold by itself
+    likelihood, start = setting.likelihood, setting.start
+    penalties = [Penalty(ridge, ridge * setting.spread, 1.0) for ridge in ridges]
+    how: dict[str, Any] = {"gtol": GTOL, "ftol": FTOL, "max_iter": MAX_ITER}
+    if family == MATRIX:  # which is fitted without each fold by itself
         near = float(start.slope[0])
         parts = (likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds)
         starts = [fit_temperature(part, prior=1.0, start=near, tol=1e-3).map for part in parts]
-    gtol, ftol = (MATRIX_GTOL, MATRIX_FTOL) if matrix else (GTOL, FTOL)
-    how = {"starts": starts, "gtol": gtol, "ftol": ftol, "max_iter": MAX_ITER}
+        how |= {"starts": starts, "gtol": MATRIX_GTOL, "ftol": MATRIX_FTOL}
     least = min(other.nats for other in others)
     for found in along_ridges(likelihood, family, start, penalties, folds, least=least, **how):
         label = f"{name} {found.ridge:g}{suffix}"
         yield setting.candidate(label, found.fitted, found.folds, found.nats)
-
-
-def _spread(likelihood: LabelLikelihood) -> float:
-    """Return the variance of log-probabilities within rows."""
-    z = likelihood.z
-    total = sum(float(z[:, rows].var(axis=0).sum()) for rows in row_blocks(*z.shape[::-1]))
-    return max(total / z.shape[1], 1e-6)
-
-
-def _weights(nats: Vector, plain: Mask) -> Vector:
-    """Return weights of candidates; those without parameters are `plain`."""
-    rest = (1 - FITTED * (~plain).sum()) / plain.sum()
-    score = np.log(np.where(plain, rest, FITTED)) - nats
-    weights = np.exp(score - score.max())
-    weights /= weights.sum()
-    weights[weights < LEAST_WEIGHT] = 0.0
-    return weights / weights.sum()
 
 
 def label_losses(

@@ -61,14 +61,7 @@ class CalibrationMap:
 
     def apply(self, values: Any, *, from_logits: bool = False) -> Any:
         """Calibrate clean probabilities, or logits, block by block; a table when it is read."""
-        return _apply((self,), (1.0,), values, from_logits)
-
-    def scores(self, z: Any) -> Any:
-        """Return the calibrated logits of floored log-probabilities, as a new array."""
-        slope = self.slope.astype(z.dtype, copy=False)
-        linear = z * slope if slope.ndim == 1 else z @ slope
-        linear += self.bias
-        return linear
+        return CalibrationAverage((self,), (1.0,)).apply(values, from_logits=from_logits)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; see `calibration_from_dict`."""
@@ -107,7 +100,9 @@ class CalibrationAverage:
 
     def apply(self, values: Any, *, from_logits: bool = False) -> Any:
         """Calibrate clean probabilities, or logits, block by block; a table when it is read."""
-        return _apply(self.maps, self.weights, values, from_logits)
+        if on_device(values):
+            return _apply_on_device(self.maps, self.weights, values, from_logits)
+        return map_blocks(partial(_calibrate, self, from_logits), values, values.shape[1])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; see `calibration_from_dict`."""
@@ -157,63 +152,40 @@ def _map_from_dict(found: Any, n_classes: int, name: str) -> CalibrationMap:
     )
 
 
-def _apply(
-    maps: tuple[CalibrationMap, ...], weights: tuple[float, ...], values: Any, from_logits: bool
-) -> Any:
-    if on_device(values):
-        return _apply_on_device(maps, weights, values, from_logits)
-    return map_blocks(partial(_calibrate, maps, weights, from_logits), values, values.shape[1])
-
-
-def _calibrate(
-    maps: tuple[CalibrationMap, ...], weights: tuple[float, ...], from_logits: bool, values: Any
-) -> Any:
-    calibrated = np.zeros_like(values)
+def _calibrate(average: CalibrationAverage, from_logits: bool, values: Any) -> Any:
+    calibrated = np.empty_like(values)
     for rows in row_blocks(*values.shape):
         proba = softmax(values[rows], axis=1) if from_logits else values[rows]
-        _add_maps(calibrated[rows], maps, weights, _Logs(proba))
+        (calibrated[rows],) = apply_each([average], proba)
     return calibrated
 
 
 def apply_each(calibrations: Sequence[Calibration], values: Floats) -> Iterator[Floats]:
-    """Calibrate the same probabilities by each in turn; their logarithms are taken once."""
-    logs = _Logs(values)
-    for one in calibrations:
+    """Calibrate the same probabilities by each in turn.
+
+    Logarithms above a floor are taken once: most maps share a floor.
+    """
+    taken: list[tuple[float | Vector, Any]] = []
+    for given in calibrations:
+        average = (
+            CalibrationAverage((given,), (1.0,)) if isinstance(given, CalibrationMap) else given
+        )
         calibrated = np.zeros_like(values)
-        average = CalibrationAverage((one,), (1.0,)) if isinstance(one, CalibrationMap) else one
-        for rows in row_blocks(*values.shape):
-            _add_maps(calibrated[rows], average.maps, average.weights, logs, rows)
+        for weight, one in zip(average.weights, average.maps, strict=True):
+            z = next((z for floor, z in taken if np.array_equal(floor, one.floor)), None)
+            if z is None:
+                z = floored_log(values, one.floor)
+                taken.append((one.floor, z))
+            slope = one.slope.astype(z.dtype, copy=False)
+            for rows in row_blocks(*values.shape):
+                block = z[rows] * slope if slope.ndim == 1 else z[rows] @ slope
+                block += one.bias
+                block -= block.max(axis=1, keepdims=True)
+                np.exp(block, out=block)
+                block /= block.sum(axis=1, keepdims=True)
+                block *= weight
+                calibrated[rows] += block
         yield calibrated
-
-
-class _Logs:
-    """Logarithms of probabilities above floors, each taken once: most maps share a floor."""
-
-    def __init__(self, proba: Floats) -> None:
-        self.proba = proba
-        self.taken: list[tuple[float | Vector, Any]] = []
-
-    def above(self, floor: float | Vector) -> Any:
-        for known, z in self.taken:
-            if np.array_equal(known, floor):
-                return z
-        self.taken.append((floor, floored_log(self.proba, floor)))
-        return self.taken[-1][1]
-
-
-def _add_maps(
-    total: Any,
-    maps: tuple[CalibrationMap, ...],
-    weights: tuple[float, ...],
-    logs: _Logs,
-    rows: slice = slice(None),
-) -> None:
-    """Add weighted calibrated probabilities of some rows to a total, in place."""
-    for weight, one in zip(weights, maps, strict=True):
-        block = one.scores(logs.above(one.floor)[rows])
-        normalise(block)
-        block *= weight
-        total += block
 
 
 def _apply_on_device(
@@ -241,10 +213,3 @@ def floored_log(proba: Floats, floor: float | Vector) -> Any:
     z = proba + np.asarray(floor, proba.dtype)
     np.maximum(z, TINY, out=z)
     return np.log(z, out=z)
-
-
-def normalise(scores: Any) -> None:
-    """Turn scores into probabilities, in place."""
-    scores -= scores.max(axis=1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=1, keepdims=True)

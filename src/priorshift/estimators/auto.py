@@ -113,12 +113,6 @@ class Gain(NamedTuple):
     standard_error: float
     changed: float
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Bounds at 95 %."""
-        reach = 1.96 * self.standard_error
-        return self.mean - reach, self.mean + reach
-
 
 class Sample(NamedTuple):
     """Validation: outputs calibrated out of fold, decisions without adaptation, labels, weights.
@@ -189,7 +183,14 @@ def expected_gain(
     full, goal = prior_ratio(priors, source_priors), goal.at(priors)
     ratio = full**strength
     K, y, weight = priors.size, sample.y, sample.weight
-    difference = _saved(sample, ratio, goal)
+    if goal.by_decisions or sample.of_truth is None:
+        difference = goal.saved(y, sample.decisions, decide(sample.y_proba, ratio, goal))
+    else:
+        after = np.empty(y.size)
+        for rows in row_blocks(*sample.y_proba.shape):
+            adapted = _adapted(sample.y_proba[rows], ratio)
+            after[rows] = adapted[np.arange(adapted.shape[0]), y[rows]]
+        difference = log_savings(sample.of_truth, after)
     saved = np.bincount(y, weight * difference, K)
     change = _Change.of(target, ratio, goal)
     mean, square = change.expected(target.calibrated, full)
@@ -219,17 +220,6 @@ def decide(y_proba: Floats, ratio: Vector, goal: Goal = ACCURACY) -> Indices:
     for rows in row_blocks(*y_proba.shape):
         decisions[rows] = goal.decide(y_proba[rows] * factor)
     return decisions
-
-
-def _saved(sample: Sample, ratio: Vector, goal: Goal) -> Vector:
-    """Return what adapting saves on each row of validation."""
-    if goal.by_decisions or sample.of_truth is None:
-        return goal.saved(sample.y, sample.decisions, decide(sample.y_proba, ratio, goal))
-    after = np.empty(sample.y.size)
-    for rows in row_blocks(*sample.y_proba.shape):
-        adapted, labels = _adapted(sample.y_proba[rows], ratio), sample.y[rows]
-        after[rows] = adapted[np.arange(labels.size), labels]
-    return log_savings(sample.of_truth, after)
 
 
 class _Change(NamedTuple):
@@ -267,18 +257,16 @@ class _Change(NamedTuple):
             mass += believed * times(inverse, y_proba[block])
         for part in row_blocks(self.rows.size, K):
             adapted = _adapted(y_proba[self.rows[part]], believed)
-            saved = self._savings(part)
+            if self.goal.by_decisions:
+                saved = self.goal.savings(self.old[part], self.new[part], K)
+            else:
+                target, rows = self.target, self.rows[part]
+                after = _adapted(target.calibrated[rows], self.ratio)
+                saved = log_savings(target.y_proba[rows], after)
             mean += np.einsum("ij,ij->j", adapted, saved)
             square += np.einsum("ij,ij,ij->j", adapted, saved, saved)
         mass = np.maximum(mass, 1e-12)
         return mean / mass, square / mass
-
-    def _savings(self, part: slice) -> Vector:
-        """Return what adapting saves on some of these rows, by true class."""
-        if self.goal.by_decisions:
-            return self.goal.savings(self.old[part], self.new[part], self.ratio.size)
-        target, rows = self.target, self.rows[part]
-        return log_savings(target.y_proba[rows], _adapted(target.calibrated[rows], self.ratio))
 
 
 def _adapted(y_proba: Any, ratio: Vector) -> Vector:
@@ -368,46 +356,52 @@ class Auto(PriorEstimator):
         check_positive(self.caution, "caution")
         super().fit(y_proba, y, **given)
         self._goal = Goal.of(self.costs, self.goal, self.classes_)
-        values, labels, weight = self._rows()
-        source, label_priors = self._given
+        rows, evidence = self._labelled_rows(), self._evidence
         self._balance = source_balance(
-            values,
-            labels,
-            weight,
-            None if source is None else self.source_priors_,
-            None if label_priors is None else self.source_label_priors_,
+            rows.y_proba,
+            rows.labels,
+            rows.weight,
+            None if evidence.source_priors is None else self.source_priors_,
+            None if evidence.source_label_priors is None else self.source_label_priors_,
         )
-        if not self._balance.priors[self.confusion_.seen].any():
+        seen = self.confusion_.seen
+        if not self._balance.priors[seen].any():
             raise ValueError(
                 f"validation has no sample of any class of {argument('source_label_priors')}; add "
                 "such samples, or use EM."
             )
-        found = None if self._balance.given else self._mismatch_on(self._validation)
+        found = None if self._balance.given else self._mismatch_on(rows)
         self._mismatch = None if found is None else f"{found}; Auto corrects for it."
         self._calibration = average_calibration(
-            values,
-            labels,
-            weight,
+            rows.y_proba,
+            rows.labels,
+            rows.weight,
             self._balance.priors,
             n_folds=self.cv,
             random_state=self.random_state,
         )
+        order, calibrated = self._calibration.order, self._calibration.y_proba
+        y, weight = rows.labels[order], rows.weight[order]
+        decisions = decide(rows.y_proba, np.ones(self.classes_.size), self._goal)[order]
+        of_truth = rows.y_proba[order, y].astype(np.float64)
+        self._sample = Sample(calibrated, decisions, y, weight, of_truth)
+        self._soft = Confusion.from_arrays(calibrated, y, decision="soft", sample_weight=weight)
         # mean calibrated outputs of each class, with some of the model's own account
-        assert self._validation is not None
-        weight = self._validation.balanced_weight(self._balance.priors)[self._calibration.order]
-        model = model_columns(self._calibration.y_proba, weight, "soft")
-        self._class_outputs = shrunk_columns(self._soft_confusion(), model, FEW_ROWS)
+        balanced = rows.balanced_weight(self._balance.priors)[order]
+        model = model_columns(calibrated, balanced, "soft")
+        self._class_outputs = shrunk_columns(self._soft, model, FEW_ROWS)
+        # the weight of outputs as they came in the estimate of shares
+        nats = self._calibration.excess * min(1.0, RAW_ROWS / order.size)
+        self._raw_weight = float(expit(np.log(RAW_ODDS) - nats))
+        if evidence.source_priors is None and not seen.all():
+            # they stand for their mean on validation, which lacks a class: worse than label
+            # priors that you gave, better than no label at all
+            self._raw_weight = 0.0 if evidence.given else 1.0
         return self
 
     def partial_fit(self, *_: Any, **__: Any) -> Self:
         """Refuse: calibrating needs all of validation at once."""
         raise ValueError("Auto calibrates on all of validation at once; use fit.")
-
-    def _rows(self) -> tuple[Floats, Indices, Vector]:
-        """Return validation's outputs, labels and weights."""
-        assert self._validation is not None
-        rows = self._validation
-        return rows.y_proba, rows.labels, rows.weight
 
     @property
     def _denominator(self) -> Vector:
@@ -422,94 +416,85 @@ class Auto(PriorEstimator):
 
     def _estimate(self, y_proba: Rows, known: Reading | None = None) -> PriorEstimate:
         n_target, y_proba = y_proba.shape[0], judged_rows(y_proba)
-        read, sample = known or self._read(y_proba), self._sample()
+        read, source = known or self._read(y_proba), self._balance.priors
+        shares = read.shares
+        # whether shares differ from the source's beyond noise, all classes together
+        noise = np.sqrt(np.maximum(shares.covariance.diagonal(), 0.0)).sum()
+        moved = bool(np.abs(shares.priors - source).sum() > 2 * noise)
+        worth = WORTH * self._goal.cost_of_error(shares.priors)
         gains: dict[float, Gain] = {}
+        rulings: dict[float, Ruling] = {}
         for strength in STRENGTHS:
-            gains[strength] = expected_gain(
-                read.shares.priors,
-                read.shares.noise + read.shares.doubt,
-                self._balance.priors,
-                sample,
+            gains[strength] = gain = expected_gain(
+                shares.priors,
+                shares.noise + shares.doubt,
+                source,
+                self._sample,
                 Target(y_proba, read.calibrated),
                 self._goal,
                 strength=strength,
                 part=read.sample,
                 beliefs=read.beliefs,
             )
-            if self._ruling(read.shares, gains[strength]).action == "adapt":
+            rulings[strength] = judge_gain(
+                GainToJudge(gain.mean, gain.standard_error),
+                shifted=moved,
+                caution=self.caution,
+                worth=worth,
+            )
+            if rulings[strength].action == "adapt":
                 break
         else:
             strength = 1.0
-        ruling = self._judge(read.shares, gains[strength])
-        return self._explained(read.shares, gains, strength, ruling, (y_proba.shape[0], n_target))
+        ruling = rulings[strength]
+        unknown = [] if self._evidence.given else self.classes_[~self.confusion_.seen].tolist()
+        if ruling.action == "adapt" and unknown:
+            warn_user(
+                f"validation has no sample of class {some(unknown)}, and without "
+                f"{argument('source_priors')} nothing says how often it was in training: "
+                f"predictions are left alone. Give {argument('source_priors')}.",
+                PriorShiftWarning,
+            )
+            ruling = judge_gain(ruling.gain, shifted=True, obstacle="unknown_class")
+        sizes = y_proba.shape[0], n_target
+        return self._explained(shares, gains, strength, ruling, unknown, sizes)
 
     def _read(self, y_proba: Floats) -> Reading:
         """Estimate shares from calibrated outputs, and what each map would say by itself."""
-        average, calibrated = self._calibration.average, np.empty(y_proba.shape, np.float32)
+        average, source = self._calibration.average, self._balance.priors
+        calibrated = np.empty(y_proba.shape, np.float32)
         for rows in row_blocks(*y_proba.shape):
             block = y_proba[rows].astype(np.float32, copy=False)
             calibrated[rows] = average.apply(block)
-        shares = self._shares(y_proba, calibrated)
         n, K = y_proba.shape
+        some = sample_rows(y_proba, min(n, JACKKNIFE_ROWS)).astype(np.float32)
+        shares = estimate_shares(calibrated, source, apply_each(self._calibration.folds, some))
+        # as they came, outputs stand for the mean prediction: EM's own denominator
+        raw = np.maximum(self.source_priors_, NO_PRIOR)
+        # they say nothing of classes that they never gave any probability
+        known = np.where(raw > NO_PRIOR, 1.0, 0.0)
+        share = self._raw_weight * float(times(y_proba, known).mean())
+        if share > LEAST_RAW:
+            shares = shares.mixed(estimate_shares(y_proba, raw / raw.sum()), share)
+        few = FEW_ROWS / (FEW_ROWS + self.confusion_.class_weights)
+        share = float(shares.priors @ few) / 2
+        if share > LEAST_SHARE:
+            other = shares.priors
+            if self.confusion_.seen.all():  # of a class that it lacks, moments say nothing
+                # the mean calibrated outputs, of classes and target, as SCM-M reads them
+                sums = calibrated.sum(axis=0, dtype=np.float64)
+                problem = Mixture.of(self._class_outputs, weights=sums, alpha=MOMENTS_ALPHA)
+                other = maximise(problem, tol=MOMENTS_TOL, start=source).value
+            shares = shares.contradicted(other, share)
         n_some = min(n, JACKKNIFE_ROWS, max(1, MAP_NUMBERS // K))
         some = sample_rows(y_proba, n_some).astype(np.float32)
         part = Target(some, sample_rows(calibrated, n_some))  # the same rows
         beliefs = []
         by_map = apply_each(average.maps, some)
         for weight, outputs in zip(average.weights, by_map, strict=True):
-            priors = likeliest_shares(outputs, self._balance.priors, shares.priors)
+            priors = likeliest_shares(outputs, source, shares.priors)
             beliefs.append(Belief(weight, priors, outputs))
         return Reading(shares, calibrated, part, tuple(beliefs))
-
-    def _shares(self, y_proba: Floats, calibrated: Floats) -> Shares:
-        """Estimate shares from calibrated outputs and, as far as these are right, raw ones."""
-        source, calibration = self._balance.priors, self._calibration
-        some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS)).astype(np.float32)
-        shares = estimate_shares(calibrated, source, apply_each(calibration.folds, some))
-        # as they came, outputs stand for the mean prediction: EM's own denominator
-        raw = np.maximum(self.source_priors_, NO_PRIOR)
-        # they say nothing of classes that they never gave any probability
-        known = np.where(raw > NO_PRIOR, 1.0, 0.0)
-        share = self._raw_share() * float(times(y_proba, known).mean())
-        if share > LEAST_RAW:
-            shares = shares.mixed(estimate_shares(y_proba, raw / raw.sum()), share)
-        few = FEW_ROWS / (FEW_ROWS + self.confusion_.class_weights)
-        share = float(shares.priors @ few) / 2
-        if share > LEAST_SHARE:
-            # validation says nothing of the moments of a class that it lacks
-            saw_all = bool(self.confusion_.seen.all())
-            other = self._moments(calibrated) if saw_all else shares.priors
-            shares = shares.contradicted(other, share)
-        return shares
-
-    def _moments(self, calibrated: Floats) -> Vector:
-        """Estimate shares by the mean calibrated outputs, of classes and target, as SCM-M does."""
-        sums = calibrated.sum(axis=0, dtype=np.float64)
-        problem = Mixture.of(self._class_outputs, weights=sums, alpha=MOMENTS_ALPHA)
-        return maximise(problem, tol=MOMENTS_TOL, start=self._balance.priors).value
-
-    def _raw_share(self) -> float:
-        """Return the weight of outputs as they came in the estimate of shares."""
-        if self._given.source_priors is None and not self.confusion_.seen.all():
-            # they stand for their mean on validation, which lacks a class: worse than label
-            # priors that you gave, better than no label at all
-            return 0.0 if self._given.any else 1.0
-        rows = self._calibration.order.size
-        nats = self._calibration.excess * min(1.0, RAW_ROWS / rows)
-        return float(expit(np.log(RAW_ODDS) - nats))
-
-    def _sample(self) -> Sample:
-        values, labels, weight = self._rows()
-        order = self._calibration.order
-        same = weight.size and (weight == weight[0]).all()
-        short: Any = labels.astype(np.int32)
-        return Sample(
-            self._calibration.y_proba,
-            decide(values, np.ones(values.shape[1]), self._goal)[order],
-            short[order],
-            np.broadcast_to(weight[0], weight.shape) if same else weight[order],
-            values[order, short[order]].astype(np.float64),
-        )
 
     def _interval(
         self,
@@ -532,7 +517,8 @@ class Auto(PriorEstimator):
         sizes = looked_at.shape[0], len(self._calibration.folds)
         if not self.confusion_.seen.all():  # moments cannot tell of a class without labels
             return share_interval(found.priors, shares, known.spread, None, *sizes, request)
-        votes = self._votes(calibrated)
+        sample = self._sample  # moments hold even if calibration does not
+        votes = Votes.of(self._soft, calibrated, sample.y_proba, sample.y, sample.weight)
         error = 1 - request.confidence_level
         ours, theirs = (
             replace(request, confidence_level=1 - share * error)
@@ -541,64 +527,16 @@ class Auto(PriorEstimator):
         bounds = share_interval(found.priors, shares, known.spread, votes, *sizes, ours)
         return bounds.narrower(votes.interval(found.priors, theirs), found.priors)
 
-    def _votes(self, calibrated: Floats) -> Votes:
-        """Return the moments of calibrated outputs, which hold even if calibration does not."""
-        calibration, (_, labels, weight) = self._calibration, self._rows()
-        labels, weight = labels[calibration.order], weight[calibration.order]
-        confusion = self._soft_confusion()
-        return Votes.of(confusion, calibrated, calibration.y_proba, labels, weight)
-
-    def _soft_confusion(self) -> Confusion:
-        """Count calibrated outputs by class."""
-        calibration, (_, labels, weight) = self._calibration, self._rows()
-        return Confusion.from_arrays(
-            calibration.y_proba,
-            labels[calibration.order],
-            decision="soft",
-            sample_weight=weight[calibration.order],
-        )
-
     def _soft_decisions(self) -> tuple[SCML, CalibrationAverage]:
         """Return SCM-L fitted on calibrated outputs, and what calibrates them, to solve groups."""
-        calibration, (_, labels, weight) = self._calibration, self._rows()
         soft = SCML().fit(
-            calibration.y_proba,
-            self.classes_[labels[calibration.order]],
+            self._sample.y_proba,
+            self.classes_[self._sample.y],
             source_priors=self._balance.priors,
             classes=self.classes_,
-            sample_weight=weight[calibration.order],
+            sample_weight=self._sample.weight,
         )
-        return soft, calibration.average
-
-    def _ruling(self, shares: Shares, gain: Gain) -> Ruling:
-        """Rule whether to adapt."""
-        expected = GainToJudge(gain.mean, gain.standard_error)
-        moved, worth = self._moved(shares), WORTH * self._goal.cost_of_error(shares.priors)
-        return judge_gain(expected, shifted=moved, caution=self.caution, worth=worth)
-
-    def _judge(self, shares: Shares, gain: Gain) -> Ruling:
-        """Rule whether to adapt; warn of a class that nothing is known of."""
-        ruling = self._ruling(shares, gain)
-        unknown = self._unknown_classes()
-        if ruling.action != "adapt" or not unknown:
-            return ruling
-        warn_user(
-            f"validation has no sample of class {some(unknown)}, and without "
-            f"{argument('source_priors')} nothing says how often it was in training: predictions "
-            f"are left alone. Give {argument('source_priors')}.",
-            PriorShiftWarning,
-        )
-        return judge_gain(ruling.gain, shifted=True, obstacle="unknown_class")
-
-    def _moved(self, shares: Shares) -> bool:
-        """Tell whether shares differ from the source's beyond noise, all classes together."""
-        moved = np.abs(shares.priors - self._balance.priors).sum()
-        noise = np.sqrt(np.maximum(shares.covariance.diagonal(), 0.0)).sum()
-        return bool(moved > 2 * noise)
-
-    def _unknown_classes(self) -> list[Any]:
-        """Return the classes that have neither validation samples nor a source prior."""
-        return [] if self._given.any else self.classes_[~self.confusion_.seen].tolist()
+        return soft, self._calibration.average
 
     def _explained(
         self,
@@ -606,21 +544,22 @@ class Auto(PriorEstimator):
         gains: dict[float, Gain],
         strength: float,
         ruling: Ruling,
+        unknown: list[Any],
         rows: tuple[int, int],
     ) -> PriorEstimate:
         """Return the estimate with what was decided; `rows` looked at, and of the target."""
         gain = gains[strength]
+        reach = 1.96 * gain.standard_error
         status: Status = "stationary" if shares.converged else "not_converged"
         solution = Solution(shares.priors, status, None, shares.n_iter)
         unseen = tuple(self.classes_[~self.confusion_.seen].tolist())
         result = self._result(shares.priors, solution, rows[0], unseen_classes=unseen)
         average, adapts = self._calibration.average, ruling.action == "adapt"
         weights = dict(zip((one.name for one in average.maps), average.weights, strict=True))
-        unknown = self._unknown_classes()
         said = headline(
             ruling.why,
             goal=self._goal.name,
-            gain=(gain.mean, *gain.interval),
+            gain=(gain.mean, gain.mean - reach, gain.mean + reach),
             unknown=unknown,
         )
         told = [str(said)]
@@ -645,28 +584,23 @@ class Auto(PriorEstimator):
             "calibration": average.name if adapts else "none",
             "calibration_weights": weights if adapts else {},
             "mismatch": self._mismatch,
-            "raw_weight": self._raw_share(),
+            "raw_weight": self._raw_weight,
             "row_weight": shares.tempering,
             "rows_looked_at": rows[0],
             "goal": self._goal.name,
             "sentence": " ".join(told),
         }
+        cautions, (n, K) = result.cautions, self._sample.y_proba.shape
+        if K >= MANY_CLASSES and n < THIN_ROWS * K:
+            cautions += (
+                f"validation is thin, {n:,} rows for {K:,} classes: intervals and the expected "
+                f"gain may be too sure. Label at least {THIN_ROWS} rows per class.",
+            )
         found = replace(
             result,
             source_priors_from=self._balance.words,
             calibration=average,
             decision=decision,
-            cautions=(*result.cautions, *self._thin_validation()),
+            cautions=cautions,
         ).with_action(ruling.action)
         return replace(found, strength=strength) if adapts else found
-
-    def _thin_validation(self) -> tuple[str, ...]:
-        """Say that validation is too small for what is derived from it, where it is."""
-        rows, K = self._validation, self.classes_.size
-        if rows is None or K < MANY_CLASSES or rows.y_proba.shape[0] >= THIN_ROWS * K:
-            return ()
-        n = rows.y_proba.shape[0]
-        return (
-            f"validation is thin, {n:,} rows for {K:,} classes: intervals and the expected gain "
-            f"may be too sure. Label at least {THIN_ROWS} rows per class.",
-        )

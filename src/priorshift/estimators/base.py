@@ -11,46 +11,46 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Labels, Mask, Vector
+from priorshift._typing import Mask, Vector
 from priorshift.border import (
     NO_PRIOR,
+    Predictions,
     Rows,
     as_decisions,
     check_alpha,
     check_choice,
     check_count,
+    check_counts,
     check_positive,
+    check_proba,
     check_source_mass,
-    classes_of_priors,
     column_of,
     dense,
     is_array,
     is_named,
+    is_sparse,
     order_in_words,
+    ordered,
     some,
+    warn_if_adapted,
+    warn_of_missing_names,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.estimators.bounds import Bounds, refuse_wide
 from priorshift.estimators.data import (
     GIVEN,
     Evidence,
-    Given,
     SeenTarget,
     TargetCounts,
     TargetLabels,
     Validation,
     ValidationCounts,
-    label_sources,
-    say_mismatch,
-)
-from priorshift.estimators.inputs import (
-    are_decisions,
+    as_taken,
     count_decisions,
-    read_counts,
+    label_sources,
     read_evidence,
-    read_target,
     require_decisions,
-    uses_labels,
+    say_mismatch,
 )
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
@@ -69,23 +69,7 @@ from priorshift.solvers import (
 Batch = Literal["counts", "posteriors", "calibrated"]
 """How the priors of many groups are estimated together."""
 
-COUNTS_KEY = "evidence"
-"""Under which a saved fit describes its counts; the name is that of the first files."""
-
 UNKNOWN_SOURCE = "unknown: a confusion matrix alone does not tell them"
-
-EXACT_RATES = (
-    "error rates that were given without the number of samples they were measured on are taken to "
-    "be exact: the interval leaves out what they may be wrong by."
-)
-
-LAGGED = "predictions are adapted to the iterate before these priors, as the released code does."
-
-NOTICEABLE = 0.01
-"""A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
-
-Learned = tuple[dict[str, Any], ValidationCounts | None]
-"""Further fitted attributes by name, and the counts to estimate from."""
 
 
 class PriorEstimator(BaseEstimator):
@@ -135,10 +119,9 @@ class PriorEstimator(BaseEstimator):
     _batch: Batch | None = None
     """How the class finds the priors of many groups at once: see `batch`."""
     _evidence: Evidence
-    """What validation said, as `fit` read it: beside it stand its parts."""
-    _given: Given
-    _counts: ValidationCounts | None
-    _validation: Validation | None
+    """What validation said, as `fit` read it."""
+    source_priors_: Vector
+    source_priors_from_: str
     _decisions_only: bool
     """Whether the method was fitted on decisions, without probabilities."""
 
@@ -205,7 +188,8 @@ class PriorEstimator(BaseEstimator):
     @property
     def _hyper_prior(self) -> Vector:
         """Alpha of the Dirichlet hyper-prior per class; 1 where there is none."""
-        return check_alpha(getattr(self, "alpha", 1.0), self.classes_.size)
+        K = self.classes_.size
+        return check_alpha(self.alpha, K) if hasattr(self, "alpha") else np.ones(K)
 
     @property
     def _denominator(self) -> Any:
@@ -257,11 +241,12 @@ class PriorEstimator(BaseEstimator):
         """
         evidence = read_evidence(
             self,
-            Given(source_priors, source_label_priors),
             y_proba,
             y,
             y_pred=y_pred,
             confusion=confusion,
+            source_priors=source_priors,
+            source_label_priors=source_label_priors,
             classes=classes,
             sample_weight=sample_weight,
         )
@@ -291,10 +276,10 @@ class PriorEstimator(BaseEstimator):
         The first call needs `classes` and accepts source priors as `fit` does. The result does not
         depend on how you cut the data into batches: it is that of one `fit` on all of them.
         """
-        given, before = Given(source_priors, source_label_priors), None
+        before = None
         if hasattr(self, "classes_"):
             before = self._evidence
-            if given.any:
+            if source_priors is not None or source_label_priors is not None:
                 raise ValueError(
                     "source_priors and source_label_priors belong to the first partial_fit; leave "
                     "them out of later ones."
@@ -304,36 +289,46 @@ class PriorEstimator(BaseEstimator):
                     f"classes must stay those of the first partial_fit, in its order: "
                     f"{some(before.classes.tolist())}."
                 )
-            given, classes = before.given, before.classes
+            classes = before.classes
+            source_priors, source_label_priors = before.source_priors, before.source_label_priors
         elif classes is None:
             raise ValueError("the first partial_fit needs classes= in the order of columns.")
         evidence = read_evidence(
-            self, given, y_proba, y, y_pred=y_pred, classes=classes, sample_weight=sample_weight
+            self,
+            y_proba,
+            y,
+            y_pred=y_pred,
+            source_priors=source_priors,
+            source_label_priors=source_label_priors,
+            classes=classes,
+            sample_weight=sample_weight,
         )
         rows = evidence.rows if self._keeps_rows else None
         evidence = replace(evidence, rows=rows, named=False)  # batches may be frames or not
         evidence = evidence if before is None else before + evidence
         return self._settle(evidence, partial=True)
 
-    def _classes_without_rows(self, source_priors: Any, classes: ArrayLike | None) -> Labels:
-        """Name the classes where there is no validation set, only source priors."""
-        name = type(self).__name__
-        if self.decision is not None:
-            raise ValueError(f"{name} needs a validation set: fit(y_proba, y).")
-        if source_priors is None:
-            raise ValueError(
-                f"{name} needs source priors, or predictions to estimate them from: "
-                "fit(source_priors=...) or fit(y_proba)."
-            )
-        return classes_of_priors(source_priors, classes)
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
+        """Return fitted attributes by name: the denominator of the ratio, and where it comes from.
 
-    def _learn(self, evidence: Evidence) -> Learned:
-        """Return further fitted attributes by name, and the counts to estimate from.
-
-        For methods that learn more than counts. It writes nothing to `self`: if it fails, the
+        A method that learns more adds to them. It writes nothing to `self`: if it fails, the
         earlier fit stays.
         """
-        return {}, evidence.counts
+        counts, labels = evidence.counts, evidence.source_label_priors
+        if counts is not None and counts.decisions_only:
+            source, origin = label_sources(evidence)
+        elif evidence.source_priors is not None:
+            source, origin = evidence.source_priors, GIVEN
+        else:
+            assert counts is not None
+            source = counts.predicted.frequencies
+            origin = "mean prediction on validation, taken to be drawn as the training set was"
+            if labels is not None and counts.soft is not None:
+                # a class that validation lacks counts as always recognised
+                mean = counts.soft.conditional @ labels + np.where(counts.soft.seen, 0.0, labels)
+                source = mean / mean.sum()
+                origin = "mean prediction on validation at source_label_priors"
+        return {"source_priors_": source, "source_priors_from_": origin}
 
     def _settle(self, evidence: Evidence, *, partial: bool = False) -> Self:  # noqa: ARG002
         """Set all fitted attributes together, so that a failed fit changes nothing.
@@ -343,70 +338,54 @@ class PriorEstimator(BaseEstimator):
         The priors trained under are known by mean prediction (p^f, the ratio's denominator) and by
         labels (p^N).
         """
-        classes, given = evidence.classes, evidence.given
-        learned, in_use = self._learn(evidence)
-        source, origin = self._sources(in_use, given)
-        self._evidence, self._given = evidence, given
-        self._counts, self._validation = evidence.counts, evidence.rows
-        self._decisions_only = in_use is not None and in_use.decisions_only
-        self.classes_, self.n_features_in_ = classes, classes.size
-        self.source_priors_ = source
-        self.source_priors_from_ = origin if evidence.source_known else UNKNOWN_SOURCE
-        labels = given.source_label_priors
-        self.source_label_priors_ = source if labels is None else labels
-        if in_use is not None and in_use.confusion is not None:
-            self.confusion_ = in_use.confusion
+        learned = self._learn(evidence)
+        counts, labels = evidence.counts, evidence.source_label_priors
+        self._evidence, self.classes_ = evidence, evidence.classes
+        self._decisions_only = counts is not None and counts.decisions_only
+        self.n_features_in_ = evidence.classes.size
+        if counts is not None and counts.confusion is not None:
+            self.confusion_ = counts.confusion
         for name, value in learned.items():
             setattr(self, name, value)
+        if not evidence.source_known:
+            self.source_priors_from_ = UNKNOWN_SOURCE
+        self.source_label_priors_ = self.source_priors_ if labels is None else labels
         return self
 
     def _fit_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return a fit that is no more than counts as plain values and arrays; see `_restore`."""
-        assert self._counts is not None
-        described, arrays = self._counts.to_arrays()
+        evidence = self._evidence
+        assert evidence.counts is not None
+        described, arrays = evidence.counts.to_arrays()
+        given = evidence.source_priors, evidence.source_label_priors
         arrays |= {
             "classes": self.classes_,
             "source_priors": self.source_priors_,
             "source_label_priors": self.source_label_priors_,
         }
         state = {
-            "given": [value is not None for value in self._given],
+            "given": [value is not None for value in given],
             "source_priors_from": self.source_priors_from_,
-            COUNTS_KEY: described,
+            "counts": described,
         }
         return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         """Set the fit that `_fit_state` described, to the last bit."""
         sources = arrays["source_priors"], arrays["source_label_priors"]
-        given = [p if known else None for p, known in zip(sources, state["given"], strict=True)]
-        counts = ValidationCounts.from_arrays(state[COUNTS_KEY], arrays)
+        source, labels = (p if g else None for p, g in zip(sources, state["given"], strict=True))
+        counts = ValidationCounts.from_arrays(state["counts"], arrays)
         known = state["source_priors_from"] != UNKNOWN_SOURCE
-        self._settle(Evidence(arrays["classes"], Given(*given), counts, source_known=known))
+        evidence = Evidence(arrays["classes"], counts, None, source, labels, source_known=known)
+        self._settle(evidence)
         # settling scales priors to sum to 1 again, which may change the last bit
         self.source_priors_, self.source_label_priors_ = sources
         self.source_priors_from_ = state["source_priors_from"]
         return self
 
-    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
-        """Choose the denominator of the ratio, and say where it comes from."""
-        if counts is not None and counts.decisions_only:
-            return label_sources(counts, given)
-        if given.source_priors is not None:
-            return given.source_priors, GIVEN
-        assert counts is not None
-        if given.source_label_priors is not None and counts.soft is not None:
-            # a class that validation lacks counts as always recognised
-            unseen = np.where(counts.soft.seen, 0.0, given.source_label_priors)
-            mean = counts.soft.conditional @ given.source_label_priors + unseen
-            return mean / mean.sum(), "mean prediction on validation at source_label_priors"
-        return counts.predicted.frequencies, (
-            "mean prediction on validation, taken to be drawn as the training set was"
-        )
-
     def _warn_of_mismatch(self, rows: Validation) -> None:
         """Warn where the mean prediction cannot be the priors that the model was trained under."""
-        if self._given.any or self.outputs in ("calibrated", "ignored"):
+        if self._evidence.given or self.outputs in ("calibrated", "ignored"):
             return
         if (said := self._mismatch_on(rows)) is not None:
             warn_user(
@@ -420,17 +399,18 @@ class PriorEstimator(BaseEstimator):
 
     def _mismatch_on(self, rows: Validation | None) -> str | None:
         """Say where the mean prediction contradicts the labels of validation, if it does."""
-        if rows is None or rows.y is None or self._counts is None:
+        counts = self._evidence.counts
+        if rows is None or rows.y is None or counts is None:
             return None
         labelled = np.bincount(rows.y, rows.weight, self.classes_.size)
-        predicted = self._counts.predicted.frequencies
+        predicted = counts.predicted.frequencies
         weight = rows.weight / rows.weight.max()
         n = weight.sum() ** 2 / (weight @ weight)
         return say_mismatch(predicted, labelled / labelled.sum(), float(n), self.classes_)
 
     def _labelled_rows(self) -> Validation:
         """Return the validation rows with their labels, or say how to keep them."""
-        rows = self._validation
+        rows = self._evidence.rows
         if rows is None or rows.y is None:
             raise ValueError(
                 f"{type(self).__name__} keeps no validation rows after partial_fit, and an "
@@ -523,32 +503,60 @@ class PriorEstimator(BaseEstimator):
         array([0.5, 0.5])
         """
         check_is_fitted(self)
-        request = IntervalRequest.of(
-            confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
-        )
+        classes, request, interval = self.classes_, None, None
+        if confidence_level is not None:
+            request = IntervalRequest.of(
+                confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
+            )
         if y_proba is None and y_pred is None:
             raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
-        y_proba, y_target = column_of(y_proba, y_target, "y_target")
-        labelled = uses_labels(self, y_target, sample_weight)
-        if y_pred is not None or self._decisions_only or are_decisions(y_proba):
+        if isinstance(y_target, str):
+            y_proba, y_target = column_of(y_proba, y_target, "y_target")
+        if y_target is None and sample_weight is not None:
+            raise ValueError("sample_weight is that of labelled rows; pass y_target= beside it.")
+        if y_target is not None and self.target_labels == "unused":
+            from priorshift.estimators.registry import label_methods
+
+            raise ValueError(
+                f"{type(self).__name__} does not use labels of the target; leave out "
+                f"{argument('y_target')}, or use one of {', '.join(label_methods())}."
+            )
+        labelled = y_target is not None or self.target_labels == "required"
+        decided = y_pred is not None or self._decisions_only
+        if decided or (isinstance(y_proba, Predictions) and y_proba.decided is not None):
             if not labelled:
                 return self._from_counts(count_decisions(self, y_pred, y_proba), request)
             require_decisions(self, y_pred, y_proba)
-            y_proba = y_proba if y_pred is None else as_decisions(y_pred, self.classes_)
+            decided, y_proba = True, y_proba if y_pred is None else as_decisions(y_pred, classes)
         named = self._evidence.named or is_named(y_proba)
-        values = read_target(self, y_proba)
+        warn_if_adapted(y_proba)
+        predictions = check_proba(y_proba, tables=True, classes=classes)
+        if self._evidence.named:
+            warn_of_missing_names(y_proba, classes, "y_proba")
+        values = ordered(predictions, classes).values
+        if is_sparse(values):
+            values = as_taken(self, values)
+        if not decided and (source := self._denominator) is not None:
+            check_source_mass(source, values, classes, origin=self.source_priors_from_)
+        labels = None
         if labelled:
-            labels = TargetLabels.of(
-                y_target, self.classes_, values.shape[0], unlabelled, sample_weight
+            labels = TargetLabels.of(y_target, classes, values.shape[0], unlabelled, sample_weight)
+        if labels is not None and (labels.rows.size or self.target_labels == "required"):
+            found = self._estimate_labelled(values, labels, request)
+        elif request is None:
+            found = self._estimate(values)
+        else:
+            refuse_wide(self, values)
+            found, interval = self._estimate_within(values, dense(values), request)
+        if not isinstance(found, PriorEstimate):
+            raise ValueError(
+                "the method's _estimate must return an estimate, such as self._result(priors, "
+                f"Solution(priors, 'direct'), n); got {type(found).__name__}."
             )
-            if labels.rows.size or self.target_labels == "required":
-                found = self._estimate_labelled(values, labels, request)
-                return _marked(found, named)
-        if request is None:
-            return _marked(self._estimate(values), named)
-        refuse_wide(self, values)
-        found, interval = self._estimate_within(values, dense(values), request)
-        return _marked(found, named).with_interval(interval, request)
+        found = replace(found, named=named) if named != found.named else found
+        if request is None or interval is None:
+            return found
+        return found.with_interval(interval, request)
 
     def estimate_counts(
         self,
@@ -589,7 +597,21 @@ class PriorEstimator(BaseEstimator):
         request = IntervalRequest.of(
             confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
         )
-        return self._from_counts(read_counts(self, counts), request)
+        if isinstance(counts, DecisionCounts):
+            return self._from_counts(counts, request)
+        if self.needs_probabilities:
+            raise ValueError(
+                "counts must be DecisionCounts, as DecisionCounts.from_arrays(y_proba, "
+                f"decision=...) returns; got {type(counts).__name__}."
+            )
+        values = check_counts(counts)
+        if (values % 1).any():
+            raise ValueError(
+                "counts must be whole numbers, how often each class was decided for; got "
+                f"{values}. Multiply shares by the number of rows."
+            )
+        plain = DecisionCounts(values.astype(np.float64), "hard", int(values.sum()))
+        return self._from_counts(plain, request)
 
     def _from_counts(
         self, counts: DecisionCounts, request: IntervalRequest | None
@@ -599,7 +621,11 @@ class PriorEstimator(BaseEstimator):
         if request is not None:
             found = found.with_interval(Bounds(self, found, request).by_counts(counts), request)
         if self._decisions_only and np.isinf(self.confusion_.sizes).any():
-            found = replace(found, cautions=(*found.cautions, EXACT_RATES))
+            exact = (
+                "error rates that were given without the number of samples they were measured on "
+                "are taken to be exact: the interval leaves out what they may be wrong by."
+            )
+            found = replace(found, cautions=(*found.cautions, exact))
         return found
 
     def adapt(
@@ -628,7 +654,7 @@ class PriorEstimator(BaseEstimator):
             y_proba, y_target=y_target, unlabelled=unlabelled, sample_weight=sample_weight
         )
         # what there was to warn of is said
-        return _marked(shift, False).adapt(y_proba, strength=strength)
+        return replace(shift, named=False).adapt(y_proba, strength=strength)
 
     # How priors are found: a method overrides `_estimate` or `_estimate_counts`
 
@@ -718,7 +744,7 @@ class PriorEstimator(BaseEstimator):
 
     def _seen_target(self, y_proba: Rows, who: str) -> SeenTarget:
         """Set aside, softly and with a warning, the classes that validation lacks."""
-        seen, known = self.confusion_.seen, self._given.any
+        seen, known = self.confusion_.seen, self._evidence.given
         if not seen.all():
             how = (
                 "EM estimates it from the predictions alone"
@@ -810,7 +836,9 @@ class PriorEstimator(BaseEstimator):
             more["unseen_classes"] = tuple(self.classes_[~target.seen].tolist())
             target = target.n_rows
         source = self._denominator
-        lost = (priors > NOTICEABLE) & (False if source is None else source <= NO_PRIOR)
+        # a prior of 1 % is worth a warning if it cannot reach the predictions; what a hyper-prior
+        # gives is less
+        lost = (priors > 0.01) & (False if source is None else source <= NO_PRIOR)
         if lost.any():
             warn_user(
                 f"class {some(self.classes_[lost].tolist())} has a prior in the target but none in "
@@ -818,7 +846,8 @@ class PriorEstimator(BaseEstimator):
                 PriorShiftWarning,
             )
         if solution.adapts_to is not None:
-            more["cautions"] = (*more.get("cautions", ()), LAGGED)
+            lagged = "predictions are adapted to the iterate before these priors, as the released"
+            more["cautions"] = (*more.get("cautions", ()), f"{lagged} code does.")
         return PriorEstimate(
             method=self.name,
             classes=self.classes_,
@@ -833,13 +862,3 @@ class PriorEstimator(BaseEstimator):
             adapts_to=solution.adapts_to,
             **more,
         )
-
-
-def _marked(found: PriorEstimate, named: bool) -> PriorEstimate:
-    """Return the estimate with its mark of named columns; itself, uncopied, where that is right."""
-    if not isinstance(found, PriorEstimate):
-        raise ValueError(
-            "the method's _estimate must return an estimate, such as self._result(priors, "
-            f"Solution(priors, 'direct'), n); got {type(found).__name__}."
-        )
-    return found if found.named == named else replace(found, named=named)

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from priorshift._typing import Floats, Vector
-from priorshift.border import (
-    DENSE_CLASSES,
-    Rows,
-    is_wide,
-    require_array,
-    some,
-)
+from priorshift.border import DENSE_CLASSES, Rows, is_wide, require_array, some
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import DecisionCounts, model_columns
 from priorshift.estimators.data import Validation, ValidationCounts, posterior_problem
@@ -44,12 +38,6 @@ from priorshift.solvers import maximise, solve_linear
 
 if TYPE_CHECKING:
     from priorshift.estimators.base import PriorEstimator
-
-MLE_TOL = 0.01
-"""Gap in nats of the maximum of a likelihood, where the estimate itself is not it."""
-
-RESAMPLE_TOL = 0.05
-"""Gap in nats of a resample: at most a third of a standard error, and far less on average."""
 
 
 class Bounds:
@@ -111,13 +99,13 @@ class Bounds:
             source, mle = estimator.source_priors_, found.priors
             problem = posterior_problem(self._in_memory(y_proba), source)
             if found.status != "certified" or (estimator._hyper_prior != 1).any():
-                mle = maximise(problem, tol=MLE_TOL, start=found.priors).value
+                mle = maximise(problem, tol=0.01, start=found.priors).value
             noise = self._source_noise()
             bounds = likelihood_interval(problem, mle, found.priors, request, source, noise)
-        rows = estimator._validation
+        rows = estimator._evidence.rows
         if rows is None or rows.y is None:
             return bounds
-        labels = estimator._given.best_labels
+        labels = estimator._evidence.best_labels
         refuted = refute_calibration(rows.y_proba, rows.y, rows.sample_weight, labels)
         if refuted is None:
             return bounds
@@ -156,12 +144,12 @@ class Bounds:
         """
         estimator, found, request = self.estimator, self.found, self.request
         target = counts.frequencies * counts.n_samples
-        if estimator.decision == "hard" and estimator._validation is None:
+        if estimator.decision == "hard" and estimator._evidence.rows is None:
             validation = estimator.confusion_.in_samples()
             decisions = HardDecisions(validation, target, pooled_columns(validation))
         else:
             rows = estimator._labelled_rows()
-            weight = rows.balanced_weight(estimator._given.best_labels)
+            weight = rows.balanced_weight(estimator._evidence.best_labels)
             chances = self._temperature(rows).apply(rows.y_proba)
             model, tempered = (model_columns(of, weight, "hard") for of in (rows.y_proba, chances))
             decisions = HardDecisions(rows.confusion("hard").in_samples(), target, model, tempered)
@@ -182,7 +170,7 @@ class Bounds:
 
     def _temperature(self, rows: Validation) -> CalibrationMap:
         """Return the temperature that makes outputs on validation chances of each class."""
-        source = self.estimator._given.best_labels
+        source = self.estimator._evidence.best_labels
         return best_temperature(rows.y_proba, rows.labels, rows.weight, source)
 
     def _warn_if_weak(self, votes: Votes) -> None:
@@ -197,10 +185,10 @@ class Bounds:
     def _source_noise(self) -> SourceNoise | None:
         """Return the rows that the source priors were averaged from; None if they were given."""
         estimator = self.estimator
-        source_priors, label_priors = estimator._given
-        if source_priors is not None:
+        evidence = estimator._evidence
+        rows, label_priors = evidence.rows, evidence.source_label_priors
+        if evidence.source_priors is not None:
             return None
-        rows = estimator._validation
         if rows is None:
             raise ValueError(
                 f"{self.name} took its source priors from validation rows that partial_fit does "
@@ -246,8 +234,9 @@ class Bounds:
         Validation keeps its class sizes where decisions are compared by class.
         """
         estimator, found, target = self.estimator, self.found, self._in_memory(y_proba)
-        rows, given = estimator._validation, estimator._given
-        if rows is None and given.source_priors is None:
+        evidence = estimator._evidence
+        rows = evidence.rows
+        if rows is None and evidence.source_priors is None:
             raise ValueError(
                 f"{self.name} keeps no validation rows after partial_fit, so they cannot be "
                 "resampled; use fit."
@@ -260,14 +249,15 @@ class Bounds:
             replica = copy(estimator)
             if rows is not None:
                 drawn = Validation(rows.y_proba, rows.y, _redrawn(rows, n_strata, rng))
-                kind, needs_soft = estimator.decision, given.needs_soft
+                kind, needs_soft = estimator.decision, evidence.needs_soft
                 counts = ValidationCounts.of(drawn, decision=kind, needs_soft=needs_soft)
-                replica._settle(replace(estimator._evidence, counts=counts, rows=drawn))
+                replica._settle(replace(evidence, counts=counts, rows=drawn))
             times = poisson_weights(n, rng)
             if warm:  # from near the answer, and uncopied
                 source, alpha = replica.source_priors_, replica._hyper_prior
                 problem = posterior_problem(target, source, alpha, times)
-                return maximise(problem, tol=RESAMPLE_TOL, start=found.priors).value
+                # 0.05 nats are at most a third of a standard error, and far less on average
+                return maximise(problem, tol=0.05, start=found.priors).value
             again = np.repeat(np.arange(n), times.astype(np.intp))
             return replica._estimate(target[again]).priors
 
@@ -298,7 +288,7 @@ def refuse_wide(estimator: "PriorEstimator", values: Any) -> None:
 
 def votes_of_validation(estimator: "PriorEstimator") -> Votes:
     """Return what validation says of votes, which needs no row of the target."""
-    if estimator.decision == "hard" and estimator._validation is None:
+    if estimator.decision == "hard" and estimator._evidence.rows is None:
         validation = estimator.confusion_.in_samples()
         target = validation.sum(axis=1)
         return HardDecisions(validation, target, pooled_columns(validation)).votes

@@ -41,7 +41,7 @@ from priorshift._typing import Mask, Vector
 from priorshift.border import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
 from priorshift.counts import Confusion, Decision, model_columns, shrunk_columns
-from priorshift.estimators.base import Learned, PriorEstimator
+from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.data import Evidence, TargetCounts, Validation
 from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
@@ -62,7 +62,6 @@ from priorshift.solvers import (
 STRENGTHS = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0])
 """What `shrinkage="cv"` chooses from, in samples per class."""
 
-N_FOLDS = 5
 
 EMPTY = 1e-12
 """Probability that an impossible decision counts as when likelihoods are compared."""
@@ -127,7 +126,7 @@ class CML(PriorEstimator):
 
     def _priors_of_groups(self, counts: Vector) -> Solutions:
         C = self._columns
-        possible = _possible(C)
+        possible = C.sum(axis=1) > NO_LIKELIHOOD
         weights = np.ascontiguousarray(np.maximum(counts[:, possible], 0))
         return maximise(
             Mixtures.of(C[possible], weights, self._hyper_prior - 1),
@@ -137,7 +136,8 @@ class CML(PriorEstimator):
         )
 
     def _informative(self, counts: Vector) -> Mask:
-        return counts @ _possible(self._columns) > 0
+        possible = self._columns.sum(axis=1) > NO_LIKELIHOOD  # decisions that validation has
+        return np.asarray(counts @ possible > 0)
 
 
 class SCML(CML):
@@ -277,8 +277,8 @@ class ShrunkSCML(CML):
     ) -> None:
         self.shrinkage, self.tol, self.max_iter = shrinkage, tol, max_iter
 
-    def _learn(self, evidence: Evidence) -> Learned:
-        return _learn_shrinkage(evidence, self.shrinkage, "soft"), evidence.counts
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
+        return super()._learn(evidence) | _learn_shrinkage(evidence, self.shrinkage, "soft")
 
     @property
     def _columns(self) -> Vector:
@@ -347,8 +347,8 @@ class JointLikelihood(PriorEstimator):
     ) -> None:
         self.shrinkage, self.alpha, self.tol, self.max_iter = shrinkage, alpha, tol, max_iter
 
-    def _learn(self, evidence: Evidence) -> Learned:
-        return _learn_shrinkage(evidence, self.shrinkage, "hard"), evidence.counts
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
+        return super()._learn(evidence) | _learn_shrinkage(evidence, self.shrinkage, "hard")
 
     def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
@@ -370,12 +370,6 @@ class JointLikelihood(PriorEstimator):
             )
         condition = self._condition(V, target.seen, singular=is_singular(V))
         return self._result(target.complete(solution.value), solution, target, **condition)
-
-
-def _possible(C: Vector) -> Mask:
-    """Tell which decisions occur on validation."""
-    occurs: Mask = C.sum(axis=1) > NO_LIKELIHOOD
-    return occurs
 
 
 def _report_impossible(problem: Mixture, total: float) -> None:
@@ -412,7 +406,7 @@ def _learn_shrinkage(
         strength = likeliest_strength(confusion, model) if strength is None else strength
     else:
         rows = evidence.rows.in_canonical_order()
-        weight = rows.balanced_weight(evidence.given.best_labels)
+        weight = rows.balanced_weight(evidence.best_labels)
         model = model_columns(rows.y_proba, weight, decision)
         strength = best_strength(rows, weight, decision) if strength is None else strength
     return {"shrinkage_": strength, "model_confusion_": model}
@@ -420,7 +414,7 @@ def _learn_shrinkage(
 
 def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float:
     """Return the strength that makes held-out decisions most likely."""
-    folds = deal_folds(rows.labels, N_FOLDS, True, 0)
+    folds = deal_folds(rows.labels, 5, True, 0)
     likelihoods = np.zeros(STRENGTHS.size)
     names = np.unique(folds)
     if names.size < 2:

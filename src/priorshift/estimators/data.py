@@ -1,48 +1,60 @@
-"""What an estimator knows from validation and counts on the target.
+"""What an estimator knows from validation and counts on the target, however they are given.
 
-Validation tells rows, counts of decisions, and the class balance of the source. The target is
-counted among the classes that validation saw; some of its rows may have labels.
+Probabilities with labels, decisions with labels, and a confusion matrix all become the same
+`Evidence`: counts that add, and the class balance of the source. What a method can read follows
+from its class attributes. The target is counted among the classes that validation saw; some of its
+rows may have labels.
 """
 
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.adapt import prior_ratio
 from priorshift.border import (
+    DENSE_CLASSES,
     Block,
+    DenseBlocks,
     LockFree,
     Predictions,
     Rows,
     as_array,
+    check_choice,
+    check_classes,
     check_priors,
+    check_proba,
     check_sample_weight,
+    classes_of_labels,
+    classes_of_priors,
+    is_named,
+    is_sparse,
     known_labels,
     map_reduce,
+    ordered,
+    read_decisions,
+    read_labelled,
+    settle_classes,
     times,
+    whole,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
+from priorshift.exceptions import argument
 from priorshift.solvers import Mixture, maximise
 from priorshift.text import percent
 
-EM_TOL = 0.01
-"""Gap in nats of the EM that estimates unseen classes: that of the EM estimator itself."""
+if TYPE_CHECKING:
+    from priorshift.estimators.base import PriorEstimator
+
+MOST_CELLS = 2**25
+"""Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
+
 
 NONE_LEFT = 1e-9
 """Share of the target below which nothing is left of the classes that validation saw."""
-
-AGREES = 3.0
-"""Standard errors within which a mean prediction agrees with priors that were given."""
-
-CONTRADICTS = 4.0
-"""Standard errors by which a mean prediction contradicts labels."""
-
-NOTABLE, FACTOR = 0.05, 2.0
-"""Least difference of a share, and least factor, that is worth a warning."""
 
 
 class Validation(NamedTuple):
@@ -276,7 +288,7 @@ class SeenTarget(_Target):
             return cls(seen, np.zeros(seen.size), y_proba, None)
         if source_priors is not None:
             problem = posterior_problem(y_proba, source_priors)
-            priors = maximise(problem, tol=EM_TOL).value
+            priors = maximise(problem, tol=0.01).value  # the tolerance of EM itself
             factor = problem.scale * priors
         else:
             priors = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
@@ -365,37 +377,6 @@ def _sum_weight(weight: SeenChance, block: Block, _: slice) -> float:
     return float(weight(block).sum())
 
 
-class Given(NamedTuple):
-    """Priors of the training set, as you gave them to `fit`."""
-
-    source_priors: Any = None
-    source_label_priors: Any = None
-
-    @property
-    def any(self) -> bool:
-        """Whether you gave either of them."""
-        return self.source_priors is not None or self.source_label_priors is not None
-
-    @property
-    def needs_soft(self) -> bool:
-        """Whether source priors are validation's mean prediction, re-weighted to label priors."""
-        return self.source_priors is None and self.source_label_priors is not None
-
-    def checked(self, classes: Labels) -> "Given":
-        """Return them as vectors in class order."""
-        source, labels = self
-        return Given(
-            None if source is None else check_priors(source, classes, "source_priors"),
-            None if labels is None else check_priors(labels, classes, "source_label_priors"),
-        )
-
-    @property
-    def best_labels(self) -> Vector | None:
-        """What is known about the training labels: label priors, else source priors."""
-        best = self.source_label_priors
-        return self.source_priors if best is None else best
-
-
 @dataclass(frozen=True)
 class Evidence:
     """What validation says, however it was given: counts that add with `+`.
@@ -403,25 +384,42 @@ class Evidence:
     Attributes
     ----------
     classes : ndarray of shape (n_classes,)
-    given : Given
-        Priors of the training set.
     counts : ValidationCounts or None
         None where there is no validation set, only source priors.
     rows : Validation or None
         The rows counted, where they are probabilities.
+    source_priors, source_label_priors : ndarray of shape (n_classes,) or None
+        Priors of the training set, as you gave them to `fit`.
     named : bool
-        Whether their columns had names.
+        Whether the columns had names.
     source_known : bool
         Whether source priors are given or follow from the counts; error rates alone do not tell
         them.
     """
 
     classes: Labels
-    given: Given
     counts: ValidationCounts | None
     rows: Validation | None = None
+    source_priors: Vector | None = None
+    source_label_priors: Vector | None = None
     named: bool = False
     source_known: bool = True
+
+    @property
+    def given(self) -> bool:
+        """Whether you gave priors of the training set."""
+        return self.source_priors is not None or self.source_label_priors is not None
+
+    @property
+    def needs_soft(self) -> bool:
+        """Whether source priors are validation's mean prediction, re-weighted to label priors."""
+        return self.source_priors is None and self.source_label_priors is not None
+
+    @property
+    def best_labels(self) -> Vector | None:
+        """What is known about the training labels: label priors, else source priors."""
+        best = self.source_label_priors
+        return self.source_priors if best is None else best
 
     def __add__(self, other: "Evidence") -> "Evidence":
         if self.counts is None or other.counts is None:
@@ -434,16 +432,171 @@ class Evidence:
         )
 
 
+def read_evidence(
+    method: "PriorEstimator",
+    y_proba: Any = None,
+    y: Any = None,
+    *,
+    y_pred: Any = None,
+    confusion: Any = None,
+    source_priors: Any = None,
+    source_label_priors: Any = None,
+    classes: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Evidence:
+    """Check what validation is given as; count it."""
+    check_choice(method.decision, ("hard", "soft", None), "decision")
+    name, counts, rows, named, source_known = type(method).__name__, None, None, False, True
+    if confusion is not None:
+        beside = {"y_proba": y_proba, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
+        if more := [name for name, value in beside.items() if value is not None]:
+            raise ValueError(
+                f"confusion= takes the place of a validation set; leave out {', '.join(more)}."
+            )
+        if not isinstance(confusion, Confusion):
+            raise ValueError(
+                "confusion must be a Confusion, as Confusion.from_counts(matrix) or "
+                f"Confusion.from_rates(...) return; got {type(confusion).__name__}."
+            )
+        require_decisions(method, None, None)
+        if confusion.decision != "hard":
+            raise ValueError(
+                "confusion counts soft decisions, whose spread it does not tell; give one of hard "
+                "decisions, as Confusion.from_counts does."
+            )
+        K = confusion.class_weights.size
+        require_room(method, K)
+        known = confusion.classes if classes is None else classes
+        names = np.arange(K) if known is None else check_classes(known, K)
+        counts = ValidationCounts.of_decisions(confusion)
+        source_known = source_priors is not None or source_label_priors is not None
+    elif y_pred is not None or (isinstance(y_proba, Predictions) and y_proba.decided is not None):
+        require_decisions(method, y_pred, y_proba)
+        if y is None:
+            raise ValueError(f"{name} needs validation labels: fit(y_pred=..., y=...).")
+        truth: Any
+        if y_pred is None:
+            names, _, truth = read_labelled(y_proba, y, classes, tables=True)
+            decided = y_proba.decided
+        else:
+            names, decided, truth = read_decisions(y_pred, y, classes)
+        require_room(method, names.size)
+        weight = check_sample_weight(sample_weight, truth.size)
+        counted = Confusion.from_decisions(decided, truth, names.size, weight)
+        counts = ValidationCounts.of_decisions(counted)
+    elif y_proba is None:
+        if method.decision is not None:
+            raise ValueError(f"{name} needs a validation set: fit(y_proba, y).")
+        if source_priors is not None:
+            names = classes_of_priors(source_priors, classes)
+        elif method.target_labels != "required":
+            raise ValueError(
+                f"{name} needs source priors, or predictions to estimate them from: "
+                "fit(source_priors=...) or fit(y_proba)."
+            )
+        elif classes is None:
+            raise ValueError(
+                f"{name} needs the names of the classes in the order of the columns: "
+                "fit(classes=[...])."
+            )
+        else:
+            names = classes_of_labels(np.zeros(0), classes)
+    else:
+        labels: Indices | None = None
+        needs_soft = source_priors is None and source_label_priors is not None
+        if y is not None:
+            names, predictions, labels = read_labelled(y_proba, y, classes, tables=True)
+        elif method.decision is not None:
+            raise ValueError(f"{name} needs validation labels: fit(y_proba, y).")
+        elif needs_soft:
+            raise ValueError(
+                f"{argument('source_label_priors')} without {argument('source_priors')} need "
+                "validation labels y: the mean prediction of each class is weighted by them."
+            )
+        else:
+            predictions = check_proba(y_proba, tables=True, classes=classes)
+            names = settle_classes(predictions, classes=classes)
+            predictions = ordered(predictions, names)
+        values = predictions.values
+        if is_sparse(values):
+            values = as_taken(method, values, kept=method._keeps_rows)
+        if method._keeps_rows:
+            values = whole(values)
+        weight = check_sample_weight(sample_weight, predictions.shape[0])
+        checked = predictions if values is predictions.values else None
+        rows, named = Validation(values, labels, weight, checked), is_named(predictions)
+        counts = ValidationCounts.of(rows, decision=method.decision, needs_soft=needs_soft)
+    if source_priors is not None:
+        source_priors = check_priors(source_priors, names, "source_priors")
+    if source_label_priors is not None:
+        source_label_priors = check_priors(source_label_priors, names, "source_label_priors")
+    return Evidence(names, counts, rows, source_priors, source_label_priors, named, source_known)
+
+
+def count_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> DecisionCounts:
+    """Count the decisions of the target, given as such or by their probabilities."""
+    require_decisions(method, y_pred, y_proba)
+    classes = method.classes_
+    if y_pred is not None:
+        _, decided, _ = read_decisions(y_pred, classes=classes)
+        return DecisionCounts.from_decisions(decided, classes.size)
+    rows = ordered(check_proba(y_proba, tables=True, classes=classes), classes)
+    if rows.decided is not None:
+        return DecisionCounts.from_decisions(rows.decided, classes.size)
+    return DecisionCounts.from_arrays(rows.values, decision="hard")
+
+
+def require_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> None:
+    """Refuse decisions where they do not suffice, or where probabilities are given as well."""
+    if y_pred is not None and y_proba is not None:
+        raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
+    if method.needs_probabilities:
+        from priorshift.estimators.registry import decision_methods
+
+        raise ValueError(
+            f"{type(method).__name__} needs predicted probabilities (y_proba); decisions "
+            f"(y_pred) suffice for {', '.join(decision_methods())}."
+        )
+
+
+def require_room(method: "PriorEstimator", K: int) -> None:
+    """Refuse very many classes where dense matrices of classes by classes are needed."""
+    if K > DENSE_CLASSES and not method._wide:
+        raise ValueError(
+            f"{method!r} needs dense matrices of classes by classes, and {K} classes are too "
+            f"many for that (sparse predictions may have at most {DENSE_CLASSES}); use a "
+            "method that needs none, such as SCM-L or EM."
+        )
+
+
+def as_taken(method: "PriorEstimator", values: Any, *, kept: bool = False) -> Any:
+    """Return sparse predictions in the form that the method can use, or say which methods can.
+
+    Beyond `DENSE_CLASSES` classes only wide methods can. Up to there, a method that does not take
+    sparse rows reads them as arrays, a few at a time; rows that it keeps must be few.
+    """
+    n, K = values.shape
+    require_room(method, K)
+    if kept and n * K > MOST_CELLS:
+        raise ValueError(
+            f"{type(method).__name__} needs validation row by row, as an array of {n} x {K} "
+            f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
+            "such as SCM-L."
+        )
+    return values if method._takes_sparse else DenseBlocks(values)
+
+
 GIVEN, GIVEN_LABELS = "given", "given (source_label_priors)"
 """Where source priors are from, if a user gave them: they themselves, or those of labels."""
 
 
-def label_sources(counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
+def label_sources(evidence: Evidence) -> tuple[Vector, str]:
     """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
-    if given.source_label_priors is not None:
-        return given.source_label_priors, GIVEN_LABELS
-    if given.source_priors is not None:
-        return given.source_priors, GIVEN
+    if evidence.source_label_priors is not None:
+        return evidence.source_label_priors, GIVEN_LABELS
+    if evidence.source_priors is not None:
+        return evidence.source_priors, GIVEN
+    counts = evidence.counts
     assert counts is not None
     if counts.decisions_only:
         return counts.by_class.class_frequencies, "label frequencies of validation"
@@ -478,7 +631,8 @@ def source_balance(
         return SourceBalance(label_priors, GIVEN_LABELS, True)
     if source_priors is not None:
         mean, error = _mean(y_proba, weight)
-        if (np.abs(mean - source_priors) > AGREES * error + 1e-6).any():
+        # beyond three standard errors, a mean prediction contradicts priors that were given
+        if (np.abs(mean - source_priors) > 3.0 * error + 1e-6).any():
             return SourceBalance(source_priors, GIVEN, True)
     K = y_proba.shape[1]
     counts = np.bincount(y, weight, K)
@@ -505,8 +659,9 @@ def say_mismatch(predicted: Vector, labelled: Vector, n: float, classes: Labels)
     predicted = predicted / (predicted.sum() or 1.0)
     apart = np.abs(predicted - labelled)
     error = np.sqrt((predicted + labelled) / max(n, 1.0))
-    beyond = (apart > CONTRADICTS * error) & (apart > NOTABLE)
-    beyond &= np.maximum(predicted, labelled) > FACTOR * np.minimum(predicted, labelled)
+    # by four standard errors, and by enough to be worth a warning: 5 points and a factor of 2
+    beyond = (apart > 4.0 * error) & (apart > 0.05)
+    beyond &= np.maximum(predicted, labelled) > 2.0 * np.minimum(predicted, labelled)
     if not beyond.any():
         return None
     k = int(np.argmax(np.where(beyond, apart, 0.0)))

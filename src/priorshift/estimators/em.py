@@ -20,22 +20,11 @@ from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
 from priorshift._typing import Vector
-from priorshift.border import (
-    NO_PRIOR,
-    Rows,
-    check_choice,
-    check_count,
-    in_blocks,
-    some,
-)
-from priorshift.calibration import (
-    FAMILIES,
-    choose_calibration,
-    ridges_of,
-)
-from priorshift.estimators.base import Learned, PriorEstimator
+from priorshift.border import NO_PRIOR, Rows, check_choice, check_count, in_blocks, some
+from priorshift.calibration import FAMILIES, choose_calibration, ridges_of
+from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.bounds import Bounds
-from priorshift.estimators.data import Evidence, Given, ValidationCounts, posterior_problem
+from priorshift.estimators.data import Evidence, ValidationCounts, posterior_problem
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -303,12 +292,12 @@ class CalibratedEM(PriorEstimator):
         self.calibrator, self.ridge, self.cv = calibrator, ridge, cv
         self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
 
-    def _learn(self, evidence: Evidence) -> Learned:
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
         counts, rows = evidence.counts, evidence.rows
         assert counts is not None
         assert rows is not None
         check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
-        label_priors = evidence.given.best_labels
+        label_priors = evidence.best_labels
 
         def learn() -> tuple[dict[str, Any], str, ValidationCounts]:
             ordered = rows.in_canonical_order()
@@ -341,24 +330,22 @@ class CalibratedEM(PriorEstimator):
         if trouble:
             message = f"the calibrator of {self.name} did not converge: {trouble}."
             warn_user(message, ConvergenceWarning)
-        return learned, calibrated
-
-    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
-        labels = given.best_labels
-        assert counts is not None
-        source, _ = super()._sources(counts, Given(None, labels))
+        given = replace(evidence, source_priors=None, source_label_priors=label_priors)
+        base = super()._learn(replace(given, counts=calibrated))
         # a classifier may never predict a class that validation has, or a steep map take its mean
         # to 0, which EM would divide by: it has at least its share of one more row
-        share = np.full_like(source, 1 / source.size) if labels is None else labels
-        least = np.where(counts.by_class.seen, share / (counts.predicted.n_samples + 1), 0.0)
+        source, confusion = base["source_priors_"], calibrated.by_class
+        share = np.full_like(source, 1 / source.size) if label_priors is None else label_priors
+        least = np.where(confusion.seen, share / (calibrated.predicted.n_samples + 1), 0.0)
         if (source < least).any():
             source = np.maximum(source, least)
             source = source / source.sum()
         where = ", taken to be drawn as the training set was"
-        if labels is not None:
-            which = "source_priors" if given.source_label_priors is None else "source_label_priors"
-            where = f" at {which}"
-        return source, f"mean calibrated prediction on validation{where}"
+        if label_priors is not None:
+            where = f" at source_{'' if evidence.source_label_priors is None else 'label_'}priors"
+        where = f"mean calibrated prediction on validation{where}"
+        sources = {"source_priors_": source, "source_priors_from_": where}
+        return {**learned, **sources, "confusion_": confusion}
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         problem = posterior_problem(self._calibrated(y_proba), self.source_priors_)
@@ -403,7 +390,7 @@ class CalibratedEM(PriorEstimator):
         em = EM(tol=self.tol, max_iter=self.max_iter).fit(
             apply(rows.y_proba),
             self.classes_[rows.labels],
-            source_label_priors=self._given.best_labels,
+            source_label_priors=self._evidence.best_labels,
             classes=self.classes_,
             sample_weight=rows.sample_weight,
         )

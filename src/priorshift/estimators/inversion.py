@@ -6,6 +6,8 @@ together, the plain solution has negative entries; it is kept as `raw`, and clip
 baseline that solves nothing.
 """
 
+from typing import Any
+
 import numpy as np
 
 from priorshift._typing import Labels, Vector
@@ -13,7 +15,7 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import Rows, check_choice, check_positive
 from priorshift.counts import Decision, DecisionCounts
 from priorshift.estimators.base import Batch, PriorEstimator
-from priorshift.estimators.data import Given, TargetCounts, ValidationCounts, label_sources
+from priorshift.estimators.data import Evidence, TargetCounts, label_sources
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
@@ -170,10 +172,11 @@ class BBSE(PriorEstimator):
         """How groups are solved together; the constrained form solves one at a time."""
         return None if self.constrained else "counts"
 
-    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
         if self.solver == "released":
-            return super()._sources(counts, given)
-        return label_sources(counts, given)
+            return super()._learn(evidence)
+        source, origin = label_sources(evidence)
+        return {"source_priors_": source, "source_priors_from_": origin}
 
     def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         """Solve for the ratio among the classes that were seen, and turn it into priors."""

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, gammaln, ndtri
 
-from priorshift._typing import Indices, Labels, Vector
+from priorshift._typing import Indices, Vector
 from priorshift.border import (
     Block,
     Rows,
@@ -40,24 +40,22 @@ from priorshift.border import (
     check_level,
     check_priors,
     check_square,
-    classes_of_labels,
     is_array,
     map_reduce,
     take_rows,
 )
 from priorshift.calibration import FAMILIES
 from priorshift.counts import Confusion
-from priorshift.estimators.base import Learned, PriorEstimator
+from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.data import (
+    MOST_CELLS,
     Evidence,
-    Given,
     TargetLabels,
     Validation,
     ValidationCounts,
     posterior_problem,
 )
 from priorshift.estimators.em import CalibratedEM
-from priorshift.estimators.inputs import MOST_CELLS
 from priorshift.estimators.references import ANGELOPOULOS, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import argument
@@ -76,12 +74,6 @@ LEAST_WIDTH = 1e-6
 
 FEW_LABELS = 10
 """Labels of a class, or of all others, below which its interval is the exact binomial one."""
-
-HALVINGS = 12
-"""How often the weight of unlabelled rows may be halved before it is 0."""
-
-TOLERATED = 2.0
-"""Nats by which labels may be less likely than under the best weight."""
 
 
 class PPI(PriorEstimator):
@@ -139,25 +131,15 @@ class PPI(PriorEstimator):
     def __init__(self, *, weight: float | None = None) -> None:
         self.weight = weight
 
-    def _classes_without_rows(self, source_priors: Any, classes: ArrayLike | None) -> Labels:
-        if source_priors is None and classes is not None:
-            return classes_of_labels(np.zeros(0), classes)
-        if source_priors is None:
-            raise ValueError(
-                "PPI needs the names of the classes in the order of the columns: "
-                "fit(classes=[...])."
-            )
-        return super()._classes_without_rows(source_priors, classes)
-
-    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Any, str]:
-        if counts is not None or given.source_priors is not None:
-            return super()._sources(counts, given)
-        if given.source_label_priors is not None:
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
+        if evidence.counts is not None or evidence.source_priors is not None:
+            return super()._learn(evidence)
+        if evidence.source_label_priors is not None:
             raise ValueError(
                 f"{argument('source_label_priors')} need a validation set. Give "
                 f"{argument('source_priors')} instead."
             )
-        return None, "unknown"
+        return {"source_priors_": None, "source_priors_from_": "unknown"}
 
     def partial_fit(self, *_: Any, **__: Any) -> Self:
         """Refuse: there is nothing to learn from validation."""
@@ -409,7 +391,20 @@ def labels_needed(
     if width < LEAST_WIDTH:
         raise ValueError(f"width must be at least {LEAST_WIDTH:g}; got {width:g}.")
     level = check_level(confidence_level, "confidence_level")
-    C, weights = _decided(confusion)
+    C: Any = None
+    weights: Any = None  # of each class
+    if isinstance(confusion, Confusion):
+        C = np.where(confusion.seen, confusion.conditional, 0.0)
+        weights = confusion.class_weights
+    elif confusion is not None:
+        counts = check_square(confusion, "confusion")
+        weights = counts.sum(axis=0)
+        if not (weights > 0).all():
+            raise ValueError(
+                "confusion must hold counts or shares, with something in every column: rows are "
+                "decisions, columns true classes."
+            )
+        C = counts / weights
     if priors is None:
         p = np.array([0.5]) if weights is None else weights / weights.sum()
     else:
@@ -429,33 +424,12 @@ def labels_needed(
             "confusion has no sample of some class that has a prior, so nothing says how it is "
             "decided; leave confusion out, or add samples of every class."
         )
-    return LabelsNeeded(alone, min(alone, _needed(p, _residual_variance(C, p), width, level)))
-
-
-def _decided(confusion: Any) -> tuple[Vector | None, Vector | None]:
-    """Return how each class is decided (columns add up to 1), and the weight of each class."""
-    if confusion is None:
-        return None, None
-    if isinstance(confusion, Confusion):
-        return np.where(confusion.seen, confusion.conditional, 0.0), confusion.class_weights
-    counts = check_square(confusion, "confusion")
-    total = counts.sum(axis=0)
-    if not (total > 0).all():
-        raise ValueError(
-            "confusion must hold counts or shares, with something in every column: rows are "
-            "decisions, columns true classes."
-        )
-    return counts / total, total
-
-
-def _residual_variance(C: Vector, p: Vector) -> Vector:
-    """Return the variance of what decisions leave unexplained, at the best weight."""
+    # the variance of what decisions leave unexplained, at the best weight
     q = C @ p
-    covariance = p * (C.diagonal() - q)
-    variance = q * (1 - q)
+    covariance, variance = p * (C.diagonal() - q), q * (1 - q)
     best = np.divide(covariance, variance, out=np.zeros_like(p), where=variance > 0).clip(0, 1)
-    left = p * (1 - p) - 2 * best * covariance + best**2 * variance
-    return np.maximum(left, 0.0)
+    left = np.maximum(p * (1 - p) - 2 * best * covariance + best**2 * variance, 0.0)
+    return LabelsNeeded(alone, min(alone, _needed(p, left, width, level)))
 
 
 def _needed(p: Vector, variance: Vector, width: float, level: float) -> int:
@@ -551,22 +525,21 @@ class SemiSupervisedEM(PriorEstimator):
     def _denominator(self) -> Vector:
         return self.source_priors_ if self._calibrated is None else self._calibrated.source_priors_
 
-    def _learn(self, evidence: Evidence) -> Learned:
+    def _learn(self, evidence: Evidence) -> dict[str, Any]:
         rows = evidence.rows
         if self.calibrator is not None:
             check_choice(self.calibrator, ("auto", *FAMILIES), "calibrator")
         calibrated, must = None, False
         if self.calibrator is not None and rows is not None and rows.y is not None:
-            known = rows.y_proba, rows.y, rows.sample_weight, evidence.given.best_labels
+            known = rows.y_proba, rows.y, rows.sample_weight, evidence.best_labels
             must = self.calibrator != "auto" or refute_calibration(*known) is not None
         if must:
             assert rows is not None
             name: Any = "bcts" if self.calibrator == "auto" else self.calibrator
             calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
-            needs_soft = evidence.given.needs_soft
-            soft = ValidationCounts.of(rows, decision="soft", needs_soft=needs_soft)
+            soft = ValidationCounts.of(rows, decision="soft", needs_soft=evidence.needs_soft)
             calibrated._settle(replace(evidence, counts=soft))
-        return {"_calibrated": calibrated}, evidence.counts
+        return {**super()._learn(evidence), "_calibrated": calibrated}
 
     def _warn_of_mismatch(self, rows: Validation) -> None:
         if self._calibrated is None:
@@ -590,7 +563,9 @@ class SemiSupervisedEM(PriorEstimator):
             )
         counts = np.bincount(labels.y, minlength=self.classes_.size).astype(np.float64)
         rows = self._unlabelled(y_proba, labels.rows)
-        found = self._most_likely(rows, counts, y_proba.shape[0])
+        solution = self._solution(rows, counts)
+        found = self._result(solution.value, solution, y_proba.shape[0])
+        found = found if self._calibrated is None else self._calibrated._explained(found)
         if request is None:
             return found
         # labelled and unlabelled rows are drawn each among themselves; source and calibrator stay
@@ -606,8 +581,8 @@ class SemiSupervisedEM(PriorEstimator):
         return found.with_interval(bounds, request)
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
-        rows = self._unlabelled(y_proba, np.zeros(0, dtype=np.intp))
-        return self._most_likely(rows, np.zeros(self.classes_.size), y_proba.shape[0])
+        nothing = np.zeros(0, dtype=np.intp)
+        return self._estimate_labelled(y_proba, TargetLabels(nothing, nothing, None), None)
 
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
@@ -618,11 +593,6 @@ class SemiSupervisedEM(PriorEstimator):
         plain = copy(self)
         plain.calibrator = None  # whether to calibrate is not asked anew for every resample
         return super(SemiSupervisedEM, plain)._interval(y_proba, found, request)
-
-    def _most_likely(self, rows: Rows | None, counts: Vector, n_target: int) -> PriorEstimate:
-        solution = self._solution(rows, counts)
-        result = self._result(solution.value, solution, n_target)
-        return result if self._calibrated is None else self._calibrated._explained(result)
 
     def _unlabelled(self, y_proba: Rows, labelled: Indices) -> Rows | None:
         """Return the rows without a label, calibrated if need be; None if there are none."""
@@ -642,28 +612,23 @@ class SemiSupervisedEM(PriorEstimator):
 
     def _solution(self, rows: Rows | None, counts: Vector, times: Vector | None = None) -> Solution:
         """Weigh unlabelled rows, each of them `times`, as the labels allow, and maximise."""
-        source, weight, passes = self._denominator, 0.0, 0
-        if rows is not None:
-            weight, passes = self._settled_weight(rows, counts)
+        source, weight, passes = self._denominator, self.unlabelled_weight, 0
+        if isinstance(weight, str):
+            check_choice(weight, ("auto",), "unlabelled_weight")
+        else:
+            weight = check_fraction(weight, "unlabelled_weight")
+        if not counts.any():
+            weight = 1.0
+        elif rows is not None and isinstance(weight, str):
+            alone = self._maximise(posterior_problem(rows, source), source)
+            weight, passes = weight_of_unlabelled(counts, alone.value, rows.shape[0]), alone.n_iter
         if rows is None or weight == 0:  # nothing but labels
             return Solution(counts / counts.sum(), "direct")
         weights = times
         if weight != 1:
-            weights = weight * (np.ones(rows.shape[0]) if times is None else times)
+            weights = float(weight) * (np.ones(rows.shape[0]) if times is None else times)
         solution = self._maximise(posterior_problem(rows, source, 1 + counts, weights), source)
         return replace(solution, n_iter=solution.n_iter + passes)
-
-    def _settled_weight(self, rows: Rows, counts: Vector) -> tuple[float, int]:
-        """Return the weight of an unlabelled row, and the passes that it cost to find."""
-        weight = self.unlabelled_weight
-        if not isinstance(weight, str):
-            weight = check_fraction(weight, "unlabelled_weight")
-            return (weight if counts.any() else 1.0), 0
-        check_choice(weight, ("auto",), "unlabelled_weight")
-        if not counts.any():
-            return 1.0, 0
-        alone = self._maximise(posterior_problem(rows, self._denominator), self._denominator)
-        return weight_of_unlabelled(counts, alone.value, rows.shape[0]), alone.n_iter
 
 
 def weight_of_unlabelled(counts: Vector, priors: Vector, n_unlabelled: int) -> float:
@@ -682,9 +647,10 @@ def weight_of_unlabelled(counts: Vector, priors: Vector, n_unlabelled: int) -> f
     >>> weight_of_unlabelled(labels, np.array([0.3, 0.7]), 1000)
     0.0078125
     """
-    weights = np.append(0.5 ** np.arange(HALVINGS), 0.0)
+    weights = np.append(0.5 ** np.arange(12), 0.0)
     a = weights[:, None] * n_unlabelled * priors + 0.5
     total = a.sum(axis=1)
     nats = gammaln(total) - gammaln(total + counts.sum())
     nats += (gammaln(a + counts) - gammaln(a)).sum(axis=1)
-    return float(weights[np.argmax(nats >= nats.max() - TOLERATED)])
+    # labels may be less likely by 2 nats than under the best weight
+    return float(weights[np.argmax(nats >= nats.max() - 2.0)])

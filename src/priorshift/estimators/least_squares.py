@@ -25,11 +25,7 @@ from priorshift.border import (
 )
 from priorshift.counts import Confusion, Decision, weighted_gram
 from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.data import (
-    SeenChance,
-    SeenTarget,
-    Validation,
-)
+from priorshift.estimators.data import SeenChance, SeenTarget, Validation
 from priorshift.estimators.inversion import BBSE, say_clipped
 from priorshift.estimators.references import AZIZZADENESHELI, GUIDE, TIAN
 from priorshift.estimators.result import PriorEstimate
@@ -46,28 +42,12 @@ from priorshift.solvers import (
     solve_linear,
 )
 
-N_ROUNDS = 2
-"""The covariance depends on the priors: guessed at first, then taken at the first estimate."""
-
 LEAST_SPREAD = 0.5
 """Share of equal chances in the directions that shrinkage allows for, so that all may move."""
 
-LEAST_RATIO = 0.25
-"""A ratio counts as at least this in the weights of rows, or single rows of classes that were
-clipped to 0 would decide everything; the equations hold for any weights."""
-
-INFEASIBLE = 0.1
-"""Sum of negative priors up to which they are clipped. Beyond it the solution of few rows explodes
-(to 12.5 and -12 where 0.06 and 0.92 were true), and what is left after clipping is arbitrary."""
-
-UNKNOWN = 0.2
-"""Standard error of a prior from which on a warning says that next to nothing is known."""
 
 RIDGE = 0.01
 """Of the whitening, relative to the size of the noise."""
-
-FREE_ROUNDS = 3
-"""Rounds after which row weights move only half way to the new ratio, so as not to alternate."""
 
 
 class RLLS(BBSE):
@@ -199,13 +179,14 @@ class GLS(PriorEstimator):
             return self._only_unseen(target)
         C = self.confusion_.conditional[:, target.seen]
         q = target.count("soft").counts.frequencies
-        known = self._given.best_labels  # label priors of the source, as far as they are known
+        known = self._evidence.best_labels  # label priors of the source, as far as they are known
         guess = (self.confusion_.class_frequencies if known is None else known)[target.seen]
         guess = guess / guess.sum() if guess.any() else np.full(guess.size, 1 / guess.size)
         spread = LEAST_SPREAD / guess.size + (1 - LEAST_SPREAD) * guess
         of_target = target_covariance(target, q)
         solution = Solution(guess, "direct")
-        for _ in range(N_ROUNDS):
+        # the covariance depends on the priors: guessed at first, then taken at the first estimate
+        for _ in range(2):
             priors = np.zeros(self.classes_.size)
             priors[target.seen] = solution.value
             Sigma = of_target + validation_covariance(
@@ -317,7 +298,7 @@ class ELSA(PriorEstimator):
             condition = self._condition(matrix, target.seen)
         if said := say_clipped(raw, self.classes_[target.seen]):
             warn_user(f"elsa found {said}.", PriorShiftWarning)
-        if _is_infeasible(raw) or error > UNKNOWN:
+        if _is_infeasible(raw) or error > 0.2:  # next to nothing is known
             warn_user(
                 "validation is too small for elsa: its priors may be far off (one has a standard "
                 f"error of {min(error, 1.0):.2g} before they are made feasible). Add validation "
@@ -377,7 +358,8 @@ class _Equations:
                 priors = simplex_least_squares(C, q, tol=1e-9).value
             change = float(np.abs(priors - last).sum()) if n_iter else np.inf
             n_iter += 1
-            w += (1.0 if n_iter <= FREE_ROUNDS else 0.5) * (priors / self.p - w)
+            # from the fourth round on only half way to the new ratio, so as not to alternate
+            w += (1.0 if n_iter <= 3 else 0.5) * (priors / self.p - w)
             noise = self._noise(w)
         error = self._standard_error(priors / self.p, noise, matrix)
         return priors, raw, matrix, error, change, n_iter
@@ -435,12 +417,16 @@ class _Equations:
     def _noise(self, w: Vector) -> Vector:
         """Return what the variance of a row's equation is, as a linear function of the row."""
         n, m = self.source_weight.sum(), self.target.size
-        w, share = np.maximum(w, LEAST_RATIO), n / (n + m)
+        # a ratio counts as at least 1/4 here, or single rows of classes that were clipped to 0
+        # would decide everything; the equations hold for any weights
+        w, share = np.maximum(w, 0.25), n / (n + m)
         return w**2 / share + w / (1 - share)
 
 
 def _is_infeasible(raw: Vector) -> bool:
-    return bool(np.minimum(raw, 0).sum() < -INFEASIBLE)
+    # a few negative priors are clipped; beyond a sum of 0.1 the solution of few rows explodes (to
+    # 12.5 and -12 where 0.06 and 0.92 were true), and what is left after clipping is arbitrary
+    return bool(np.minimum(raw, 0).sum() < -0.1)
 
 
 def _target_moments(

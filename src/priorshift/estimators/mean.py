@@ -115,13 +115,13 @@ class CalibratedMean(PriorEstimator):
         check_count(self.cv, "cv", least=2)
         super().fit(y_proba, y, **given)
         rows = self._labelled_rows()
-        source, labels = self._given
+        evidence = self._evidence
         self._balance: SourceBalance = source_balance(
             rows.y_proba,
             rows.labels,
             rows.weight,
-            None if source is None else self.source_priors_,
-            None if labels is None else self.source_label_priors_,
+            None if evidence.source_priors is None else self.source_priors_,
+            None if evidence.source_label_priors is None else self.source_label_priors_,
         )
         self._calibration: AveragedCalibration = average_calibration(
             rows.y_proba,

@@ -39,12 +39,7 @@ from priorshift.border import (
     some,
     warn_of_missing_names,
 )
-from priorshift.calibration import (
-    Calibration,
-    CalibrationAverage,
-    CalibrationMap,
-    calibration_from_dict,
-)
+from priorshift.calibration import Calibration, calibration_from_dict
 from priorshift.estimators.data import GIVEN, GIVEN_LABELS
 from priorshift.exceptions import argument
 from priorshift.intervals import Estimand, IntervalKind, IntervalRequest, PriorInterval
@@ -66,9 +61,6 @@ MAX_ROWS = 10
 
 PER_CLASS = ("priors", "source_priors", "raw", "interval", "standard_error", "adapts_to")
 """What a dict holds as mappings from class."""
-
-NOT_STORED = ("named",)
-"""What a dict leaves out: it is about the session, not about the estimate."""
 
 Action = Literal["none", "calibrate", "adapt"]
 """What `adapt` may do to predictions."""
@@ -330,7 +322,8 @@ class PriorEstimate(FrozenArrays):
             spread, and a tensor on the same device for a tensor.
         """
         self._require_source()
-        self._warn_of_array(y_proba)
+        if self.named:
+            warn_of_missing_names(y_proba, self.classes, "y_proba")
         if (self.priors < 0).any():  # by the paper's BBSE: no adapter can stand for it
             read = check_outputs(
                 y_proba, from_proba=not from_logits, name="y_proba", classes=self.classes
@@ -359,31 +352,23 @@ class PriorEstimate(FrozenArrays):
                 "there is no interval; ask for one: estimate(..., confidence_level=0.95)."
             )
         self._require_source()
-        self._warn_of_array(y_proba)
+        if self.named:
+            warn_of_missing_names(y_proba, self.classes, "y_proba")
         predictions = check_outputs(y_proba, from_proba=True, name="y_proba", classes=self.classes)
         values = in_class_order(predictions, self.classes)
         if self.calibrator is not None:
             values = self.calibrator.apply(values)
+        (lower, upper), target = self.interval.T, self._target_priors
         found = adapt_proba_interval(
             values,
             self.source_priors,
-            self._target_priors,
-            interval=np.column_stack(
-                [
-                    np.minimum(self.interval[:, 0], self._target_priors),
-                    np.maximum(self.interval[:, 1], self._target_priors),
-                ]
-            ),
+            target,
+            interval=np.column_stack([np.minimum(lower, target), np.maximum(upper, target)]),
             confidence_level=self.confidence_level,
             strength=self.strength,
             classes=self.classes,
         )
         return ProbaInterval(*(like_input(predictions, part, self.classes) for part in found))
-
-    def _warn_of_array(self, y_proba: Any) -> None:
-        """Warn of columns without names, where names told which is which before."""
-        if self.named:
-            warn_of_missing_names(y_proba, self.classes, "y_proba")
 
     def _require_source(self) -> None:
         if self.source_priors is None:
@@ -396,23 +381,19 @@ class PriorEstimate(FrozenArrays):
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; vectors become mappings from class."""
         classes = self.classes.tolist()
-        named: dict[str, Any] = {}
-        for field in fields(self):
-            if field.name in NOT_STORED:
-                continue
-            value = getattr(self, field.name)
-            if field.name == "classes":
-                value = classes
-            elif isinstance(value, np.ndarray):
-                value = dict(zip(classes, value.tolist(), strict=True))
-            elif isinstance(value, CalibrationMap | CalibrationAverage):
-                value = value.name
-            named[field.name] = plain(value)
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        del found["named"]  # it is about the session, not about the estimate
         fitted = self.calibrator if self.calibration is None else self.calibration
-        named["calibration"] = None if fitted is None else fitted.to_dict()
-        ratio = self.ratio
-        named["ratio"] = None if ratio is None else dict(zip(classes, ratio.tolist(), strict=True))
-        return named
+        found |= {
+            "classes": classes,
+            "calibrator": None if self.calibrator is None else self.calibrator.name,
+            "calibration": None if fitted is None else fitted.to_dict(),
+            "ratio": self.ratio,
+        }
+        for name in (*PER_CLASS, "ratio"):
+            if found[name] is not None:
+                found[name] = dict(zip(classes, found[name].tolist(), strict=True))
+        return {name: plain(value) for name, value in found.items()}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> PriorEstimate:
@@ -427,7 +408,7 @@ class PriorEstimate(FrozenArrays):
         >>> (again.priors == shift.priors).all()
         np.True_
         """
-        known = [field.name for field in fields(cls) if field.name not in NOT_STORED]
+        known = [field.name for field in fields(cls) if field.name != "named"]
         require_keys(found, (*known, "ratio"), "the estimate")
         classes = np.array(found["classes"])
         named = {name: found[name] for name in known}
@@ -521,14 +502,12 @@ def _in_order(by_class: Any, classes: list[Any], name: str) -> list[Any]:
 
 def columns_of(found: PriorEstimate) -> dict[str, Any]:
     """Return columns with one entry per class; bounds and errors if there are any."""
-    columns = {"class": found.classes, "prior": found.priors}
-    if found.source_priors is not None:
-        columns = {
-            "class": found.classes,
-            "source_prior": found.source_priors,
-            "prior": found.priors,
-            "ratio": found.ratio,
-        }
+    columns, source = {"class": found.classes}, found.source_priors
+    if source is not None:
+        columns["source_prior"] = source
+    columns["prior"] = found.priors
+    if source is not None:
+        columns["ratio"] = found.ratio
     if found.interval is not None:
         columns |= {"lower": found.interval[:, 0], "upper": found.interval[:, 1]}
     if found.standard_error is not None:
@@ -550,14 +529,14 @@ def priors_table(found: PriorEstimate, most: int = MAX_ROWS) -> tuple[list[str],
         columns.insert(1, ("source", found.source_priors, percent))
         columns += [("points", change_of(found), points), ("ratio", found.ratio, number)]
     if found.interval is not None:
-        columns.append((at_level(found.confidence_level), found.interval, _bounds))
+
+        def bounds(interval: Vector) -> str:
+            return f"{percent(interval[0])} to {percent(interval[1])}"
+
+        columns.append((at_level(found.confidence_level), found.interval, bounds))
     order = np.arange(K) if most >= K else movers(change_of(found), most)
     rows = [[form(values[k]) for _, values, form in columns] for k in order]
     return [name for name, _, _ in columns], rows
-
-
-def _bounds(interval: Vector) -> str:
-    return f"{percent(interval[0])} to {percent(interval[1])}"
 
 
 def change_of(found: PriorEstimate) -> Vector:

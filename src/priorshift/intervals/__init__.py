@@ -5,15 +5,7 @@ without estimators.
 """
 
 from priorshift.intervals._bayesian import credible_interval, posterior_draws
-from priorshift.intervals._bootstrap import (
-    Replicate,
-    bootstrap_draws,
-    bootstrap_interval,
-    poisson_weights,
-    stratified_weights,
-)
 from priorshift.intervals._calibration_test import refute_calibration
-from priorshift.intervals._decisions import HardDecisions, pooled_columns
 from priorshift.intervals._interval import (
     INTERVAL_METHODS,
     Estimand,
@@ -21,8 +13,13 @@ from priorshift.intervals._interval import (
     IntervalMethod,
     IntervalRequest,
     PriorInterval,
+    Replicate,
+    bootstrap_draws,
+    bootstrap_interval,
+    poisson_weights,
     score_bounds,
+    stratified_weights,
     wilson_bounds,
 )
 from priorshift.intervals._likelihood import SourceNoise, likelihood_interval
-from priorshift.intervals._votes import Votes
+from priorshift.intervals._votes import HardDecisions, Votes, pooled_columns

@@ -144,7 +144,13 @@ def _run(
 ) -> Vector:
     """Run some chains; return draws of population and realised shares, (2, n_kept, chains, K)."""
     C = model.columns(np.broadcast_to(model.fixed, (n_chains, *model.fixed.shape)), rng)
-    p = _maximum(model, alpha, C, rng)
+    # a spread-out start: near-maximal p for each chain's own C and a newly drawn target
+    drawn = rng.standard_gamma(np.broadcast_to(model.counts + 0.5, (n_chains, model.counts.size)))
+    drawn *= (model.counts.sum() / drawn.sum(axis=1))[:, None]
+    p = np.full((n_chains, alpha.size), 1 / alpha.size)
+    for _ in range(EM_STEPS):
+        p = model.sum_by_class(model.shares(C, p) * drawn[..., None]) + alpha / 2
+        p /= p.sum(axis=1, keepdims=True)
     draws = np.empty((2, n_kept, n_chains, alpha.size))
     total = max(int(model.counts.sum()), 1)
     for step in range(1 - WARM_UP, n_kept * thin + 1):
@@ -156,17 +162,6 @@ def _run(
         if step > 0 and step % thin == 0:
             draws[:, step // thin - 1] = p, of_class / total
     return draws
-
-
-def _maximum(model: _Cells, alpha: Vector, C: Vector, rng: np.random.Generator) -> Vector:
-    """Return near-maximal p for each chain's own C and a newly drawn target: a spread-out start."""
-    drawn = rng.standard_gamma(np.broadcast_to(model.counts + 0.5, (len(C), model.counts.size)))
-    drawn *= (model.counts.sum() / drawn.sum(axis=1))[:, None]
-    p = np.full((len(C), alpha.size), 1 / alpha.size)
-    for _ in range(EM_STEPS):
-        p = model.sum_by_class(model.shares(C, p) * drawn[..., None]) + alpha / 2
-        p /= p.sum(axis=1, keepdims=True)
-    return p
 
 
 def credible_interval(draws: Vector, priors: Vector, request: IntervalRequest) -> PriorInterval:
@@ -189,8 +184,14 @@ def credible_interval(draws: Vector, priors: Vector, request: IntervalRequest) -
            [0.1, 0.4]])
     """
     level = request.confidence_level
-    if request.simultaneous:
-        level = _joint_level(draws, level)
+    if request.simultaneous:  # find the level of each class at which enough draws are inside all
+        low, high = level, 1.0
+        for _ in range(12):
+            middle = 0.5 * (low + high)
+            lower, upper = _bounds(draws, middle)
+            inside = ((draws >= lower) & (draws <= upper)).all(axis=1).mean()
+            low, high = (low, middle) if inside >= level else (middle, high)
+        level = high
     lower, upper = _bounds(draws, level)
     return PriorInterval.around(priors, lower, upper, draws.std(axis=0), "bayesian", draws)
 
@@ -210,14 +211,3 @@ def _piled_up(draws: Vector, level: float) -> tuple[Mask, Vector]:
     most = np.quantile(draws, level, axis=0, method="weibull")
     at_most = ((draws > (1 - SLICE) * most) & (draws <= most)).sum(axis=0)
     return (draws <= SLICE * most).sum(axis=0) >= at_most, most
-
-
-def _joint_level(draws: Vector, level: float) -> float:
-    """Find the level of each class at which enough draws are inside all intervals."""
-    low, high = level, 1.0
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        lower, upper = _bounds(draws, middle)
-        inside = ((draws >= lower) & (draws <= upper)).all(axis=1).mean()
-        low, high = (low, middle) if inside >= level else (middle, high)
-    return high

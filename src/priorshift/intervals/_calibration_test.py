@@ -14,7 +14,7 @@ Z is negative where outputs are too sure of themselves, and positive where they 
 most at the level.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -85,24 +85,6 @@ def refute_calibration(
     if source_priors is not None:
         labelled = np.bincount(y, weight, K)
         factor = np.divide(labelled, source_priors, out=np.zeros(K), where=source_priors > LEAST)
-    slope, slope_variance, bias, bias_variance = _sums(y_proba, y, weight, factor)
-    Z = slope / np.sqrt(max(slope_variance, LEAST))
-    B = bias / np.sqrt(np.maximum(bias_variance, LEAST_VARIANCE))
-    k = int(np.argmax(np.abs(B)))
-    events = (
-        K if K > 2 else 1
-    )  # of two classes, one is predicted too often when the other is predicted too rarely
-    of_slope, of_bias = 4 * ndtr(-abs(Z)), 4 * events * ndtr(-abs(B[k]))
-    if min(of_slope, of_bias) > LEVEL:
-        return None
-    if of_slope <= of_bias:
-        return Miscalibration(float(of_slope), float(Z))
-    return Miscalibration(float(of_bias), 0.0, k, float(B[k]))
-
-
-def _sums(y_proba: Floats, y: Indices, weight: Vector, factor: Vector) -> Any:
-    """Return both scores and their variances, rows in blocks."""
-    K = y_proba.shape[1]
     slope, slope_variance, bias, bias_variance = 0.0, 0.0, np.zeros(K), np.zeros(K)
     for rows in row_blocks(y.size, K):
         f, label, w = y_proba[rows].astype(np.float64), y[rows], weight[rows]
@@ -115,4 +97,13 @@ def _sums(y_proba: Floats, y: Indices, weight: Vector, factor: Vector) -> Any:
         slope_variance += float(w**2 @ np.maximum(spread, 0))
         bias += np.bincount(label, w, K) - w @ r
         bias_variance += w**2 @ (r * (1 - r))
-    return slope, slope_variance, bias, bias_variance
+    Z = slope / np.sqrt(max(slope_variance, LEAST))
+    B = bias / np.sqrt(np.maximum(bias_variance, LEAST_VARIANCE))
+    k = int(np.argmax(np.abs(B)))
+    events = K if K > 2 else 1  # of two, one is predicted too often when the other is too rarely
+    of_slope, of_bias = 4 * ndtr(-abs(Z)), 4 * events * ndtr(-abs(B[k]))
+    if min(of_slope, of_bias) > LEVEL:
+        return None
+    if of_slope <= of_bias:
+        return Miscalibration(float(of_slope), float(Z))
+    return Miscalibration(float(of_bias), 0.0, k, float(B[k]))

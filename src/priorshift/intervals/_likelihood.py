@@ -20,19 +20,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.border import (
-    NO_PRIOR,
-    map_rows,
-    multiply,
-    row_blocks,
-    single_threaded_blas,
-    whole,
-)
+from priorshift.border import NO_PRIOR, map_rows, multiply, row_blocks, single_threaded_blas, whole
 from priorshift.intervals._interval import IntervalRequest, PriorInterval, wilson_bounds
 from priorshift.solvers import Mixture
-
-PRESENT = 1e-3
-"""Expected rows from which on a class counts as present."""
 
 RIDGE = 1e-10
 """Relative to M: classes that cannot be told apart get a large variance, not an infinite one."""
@@ -40,13 +30,8 @@ RIDGE = 1e-10
 STEEP = 1e30
 """A row whose likelihood changes this fast bounds the class at once; float32 can hold it."""
 
-CLASS_BLOCK_BYTES = 2**25
-NEWTON_STEPS = 30
 CLOSE = 1e-4
 """Relative change of a bound at which it has been found."""
-
-LARGEST_ERROR = 0.5
-"""Standard error of a share of which nothing is known: none in [0, 1] has a larger one."""
 
 
 class SourceNoise(NamedTuple):
@@ -133,7 +118,8 @@ def likelihood_interval(
         least = wilson_bounds(mle, M, z)
         lower, upper = np.minimum(lower, least[0]), np.maximum(upper, least[1])
     at_edge = np.maximum(upper - mle, mle - lower) / z
-    error = np.minimum(np.where(~present | alone, at_edge, np.sqrt(total)), LARGEST_ERROR)
+    # no share in [0, 1] has a larger standard error than a half
+    error = np.minimum(np.where(~present | alone, at_edge, np.sqrt(total)), 0.5)
     return PriorInterval.around(priors, lower, upper, error, "likelihood ratio")
 
 
@@ -144,7 +130,7 @@ def _reaches(
     A = whole(problem.A)  # a bound takes dozens of passes
     n, up, down = A.shape[0], np.empty_like(p), np.empty_like(p)
     mixed = multiply(A, problem.scale * p)
-    for part in row_blocks(p.size, n, CLASS_BLOCK_BYTES):
+    for part in row_blocks(p.size, n, 2**25):
         with np.errstate(over="ignore"):
             turned = problem.scale[:, None] * paths[:, part]
         turned = turned.clip(-STEEP, STEEP).astype(A.dtype)
@@ -169,7 +155,7 @@ def _paths(H: Vector, gradient: Vector, p: Vector, M: float) -> tuple[Vector, Ve
     of the classes present, and which these are.
     """
     K = p.size
-    present = p * M > PRESENT
+    present = p * M > 1e-3  # expected rows
     root = np.sqrt(p[present])
     scaled = H[np.ix_(present, present)] * root[:, None] * root
     scaled[np.diag_indices_from(scaled)] += RIDGE * M
@@ -205,7 +191,7 @@ def _reach(effects: Vector, sign: float, drop: Vector, start: Vector, most: Vect
     free = np.log(1 - high * fall).sum(axis=0) + drop >= 0  # it never falls as far
     low = np.where(free, high, 0.0)
     t = np.where(free, high, np.minimum(start, 0.5 * high))
-    for _ in range(NEWTON_STEPS):
+    for _ in range(30):
         inner = 1 - t * fall
         value = np.log(inner).sum(axis=0) + drop
         slope = -(fall / inner).sum(axis=0)

@@ -29,7 +29,7 @@ from priorshift.border import (
 )
 from priorshift.counts import Confusion, DecisionCounts
 from priorshift.estimators import CML, SCML, PriorEstimate, PriorEstimator, as_estimator
-from priorshift.estimators.inputs import count_decisions
+from priorshift.estimators.data import count_decisions
 from priorshift.monitor._alarm import Alarm, source_decisions
 from priorshift.monitor._past import ONLINE, Online, Past, Unit
 from priorshift.monitor._steps import MonitorHistory, MonitorStep, Record, plain_time

@@ -1,4 +1,8 @@
-"""Solvers: clean arrays in, a `Solution` out. They know nothing about classifiers or files."""
+"""Solvers: clean arrays in, a `Solution` out. They know nothing about classifiers or files.
+
+Read `_mixture` first: the one problem, its gradient and its certificate. `_certified` solves it;
+`_published` has the algorithms of the paper, which nothing else here uses.
+"""
 
 from priorshift.solvers._certified import maximise, maximise_by_group
 from priorshift.solvers._joint import maximise_jointly
@@ -10,9 +14,11 @@ from priorshift.solvers._least_squares import (
     simplex_least_squares,
 )
 from priorshift.solvers._linear import (
+    clip_to_simplex,
     condition_number,
     invert,
     is_singular,
+    project_simplex,
     singular_range,
     solve_linear,
     undetermined,
@@ -27,6 +33,5 @@ from priorshift.solvers._published import (
     gradient_ascent,
     released_lbfgs,
 )
-from priorshift.solvers._simplex import clip_to_simplex, project_simplex
 from priorshift.solvers._solution import ADVICE, Solution, Solutions, Status
 from priorshift.solvers._variational import dirichlet_posterior

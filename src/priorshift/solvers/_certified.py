@@ -18,17 +18,12 @@ early are solved alone. Groups may share their rows, such as a confusion matrix,
 own, such as posteriors (`maximise_by_group`).
 """
 
-from dataclasses import fields
 from typing import overload
 
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.border import (
-    is_wide,
-    map_rows,
-    single_threaded_blas,
-)
+from priorshift.border import is_wide, map_rows, single_threaded_blas
 from priorshift.solvers._interior_point import (
     COARSE_GAP,
     MANY_CLASSES,
@@ -40,12 +35,10 @@ from priorshift.solvers._interior_point import (
     Points,
     interior_point,
     interior_points,
+    sample_size,
 )
 from priorshift.solvers._mixture import Mixture, Mixtures, Point, factorise, inside
 from priorshift.solvers._solution import Solution, Solutions, Status
-
-EM_TRIAL = 5
-"""EM steps before their rate of convergence is measured."""
 
 STATIONARY = 1e-10
 """L1 change of p at which EM for a problem that is not concave counts as stationary."""
@@ -59,8 +52,6 @@ LEAST_SHARE = 0.1
 LEAST_LEFT = 0.01
 """Share of its prior that a class keeps in any one step."""
 
-SMALLEST = 1e-290
-"""A smaller share counts as this where something is divided by it."""
 
 MARGIN = 0.01
 """Where EM only just reaches the tolerance, one Newton step follows to get well within it."""
@@ -103,37 +94,31 @@ def maximise(
     """
     K = problem.excess.shape[-1]
     p = np.full(K, 1 / K) if start is None else inside(start)
-    if isinstance(problem, Mixtures):
-        return _maximise_stack(problem, p, tol, max_iter)
-    if problem.A.shape[0] == 0:
-        pull = np.maximum(problem.excess, 0)
-        return Solution(pull / pull.sum() if pull.any() else p, "direct")
     with single_threaded_blas():
+        if isinstance(problem, Mixtures):
+            return _maximise_stack(problem, p, tol, max_iter)
+        if problem.A.shape[0] == 0:
+            pull = np.maximum(problem.excess, 0)
+            return Solution(pull / pull.sum() if pull.any() else p, "direct")
         if (problem.excess < 0).any():
             return _fixed_point(problem, p, max_iter)
-        return _maximise(problem, p, tol, max_iter)
-
-
-def _maximise(problem: Mixture, p: Vector, tol: float, max_iter: int) -> Solution:
-    curvature = Curvature(problem)
-    vertex = curvature.exact
-    if is_wide(problem.A, MANY_CLASSES):
-        curvature = MatrixFree(problem)
-        point, n_iter = leap(problem, p, tol, max_iter)
-    else:  # Newton's matrix may cost a few passes, or many
-        point, n_iter = (_newton if vertex else _try_em)(problem, p, tol, max_iter)
-    if n_iter < max_iter and not (point.exact and point.gap <= tol):
-        point, more = interior_point(problem, point.p, tol, max_iter - n_iter, curvature)
-        n_iter += more
-    if not point.exact:  # out of iterations, yet the gap must be true
-        point, n_iter = problem.at(point.p), n_iter + 1
-    if vertex:  # classes that the solution only approaches are 0, if that stays certified
-        leaving = (point.p < 1 - point.gradient / problem.total) & (problem.excess == 0)
-        if leaving.any():
-            p = np.where(leaving, 0.0, point.p)
-            rounded = problem.at(p / p.sum())
-            point = rounded if rounded.gap <= max(tol, point.gap) else point
-        n_iter += 1
+        n_rows, wide = sample_size(problem), is_wide(problem.A, MANY_CLASSES)
+        cheap = n_rows == problem.A.shape[0]  # Newton's matrix may cost a few passes, or many
+        start_with = leap if wide else _newton if cheap else _try_em
+        point, n_iter = start_with(problem, p, tol, max_iter)
+        if n_iter < max_iter and not (point.exact and point.gap <= tol):
+            curvature = (MatrixFree if wide else Curvature)(problem, n_rows)
+            point, more = interior_point(problem, point.p, tol, max_iter - n_iter, curvature)
+            n_iter += more
+        if not point.exact:  # out of iterations, yet the gap must be true
+            point, n_iter = problem.at(point.p), n_iter + 1
+        if cheap:  # classes that the solution only approaches are 0, if that stays certified
+            leaving = (point.p < 1 - point.gradient / problem.total) & (problem.excess == 0)
+            if leaving.any():
+                p = np.where(leaving, 0.0, point.p)
+                rounded = problem.at(p / p.sum())
+                point = rounded if rounded.gap <= max(tol, point.gap) else point
+            n_iter += 1
     mass = point.p.sum()
     objective = point.objective - problem.total * float(np.log(mass))  # f(cp) = f(p) + T log c
     return Solution.judged(point.p / mass, point.gap, tol, n_iter, objective)
@@ -144,22 +129,15 @@ def _try_em(problem: Mixture, p: Vector, tol: float, max_iter: int) -> tuple[Poi
     budget = 15 + problem.n_classes / 40  # what Newton's steps cost instead, in measured passes
     point, n_iter, previous = problem.at(p, exact=False), 1, np.inf
     while n_iter < max_iter and not (point.exact and point.gap <= tol):
-        if n_iter > EM_TRIAL and _steps_to_go(point.gap, previous, tol) > budget:
-            break
+        if n_iter > 5 and point.gap > tol:  # how many to go, if all shrink the gap alike?
+            shrinks = point.gap < previous
+            if not shrinks or np.log(tol / point.gap) / np.log(point.gap / previous) > budget:
+                break
         previous = point.gap
         exact = point.exact or point.gap <= max(tol, COARSE_GAP)
         p = point.p * point.gradient / problem.total if point.gap > tol else point.p
         point, n_iter = problem.at(p, exact=exact), n_iter + 1
     return point, n_iter
-
-
-def _steps_to_go(gap: float, previous: float, tol: float) -> float:
-    """Predict the steps until `gap` is `tol` if it keeps shrinking by the same factor."""
-    if gap <= tol:
-        return 0.0
-    if gap >= previous:
-        return np.inf
-    return float(np.log(tol / gap) / np.log(gap / previous))
 
 
 def leap(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
@@ -202,7 +180,7 @@ def extrapolate(first: Vector, second: Vector, third: Vector) -> Vector:
 
 def _newton(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
     """Solve for alpha >= 1 if that is easy; return the best point and the number of evaluations."""
-    point, n_iter = leap(problem, inside(start), tol, max_iter)
+    point, n_iter = leap(problem, start, tol, max_iter)
     if not point.exact and n_iter < max_iter:
         point, n_iter = problem.at(point.p), n_iter + 1
     best, T, enough = point, problem.total, MARGIN * tol
@@ -212,7 +190,7 @@ def _newton(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple
         enough, z = tol, np.maximum(1 - point.slope / T, TINY)
         H = problem.hessian(point.p)
         H /= T
-        solve = factorise(H, z / np.maximum(point.p, SMALLEST))
+        solve = factorise(H, z / np.maximum(point.p, 1e-290))
         step = solve(point.gradient / T - 1)
         for _ in range(MOST_TRIES):  # shortened until it helps
             new = problem.at(np.maximum(point.p + step, LEAST_LEFT * point.p))
@@ -229,26 +207,18 @@ def _newton(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple
     return best, n_iter
 
 
-def _maximise_stack(problem: Mixtures, first: Vector, tol: float, max_iter: int) -> Solutions:
-    """Maximise the objective of every group, in chunks of bounded memory."""
+def _maximise_stack(problem: Mixtures, start: Vector, tol: float, max_iter: int) -> Solutions:
+    """Step all groups together, in chunks; those that rounding stops short are solved alone."""
     G, K = problem.weights.shape[0], problem.excess.shape[1]
+    if (n_parts := -(-G // max(1, CHUNK_BYTES // (8 * K * K)))) > 1:
 
-    def kernel(part: slice) -> Solutions:
-        chunk = problem.take(np.arange(part.start, part.stop))
-        return _maximise_chunk(chunk, first, tol, max_iter)
+        def kernel(part: slice) -> Solutions:
+            chunk = problem.take(np.arange(part.start, part.stop))
+            return _maximise_stack(chunk, start, tol, max_iter)
 
-    n_parts = -(-G // max(1, CHUNK_BYTES // (8 * K * K)))
-    if n_parts == 1:
-        with single_threaded_blas():
-            return kernel(slice(0, G))
-    parts = map_rows(kernel, G, work=np.inf, n_parts=n_parts)
-    joined = (np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Solutions))
-    return Solutions(*joined)
-
-
-def _maximise_chunk(problem: Mixtures, start: Vector, tol: float, max_iter: int) -> Solutions:
-    """Step all groups together; those that rounding stops short are solved alone."""
-    p = np.tile(start, (problem.weights.shape[0], 1))
+        parts = [vars(part) for part in map_rows(kernel, G, work=np.inf, n_parts=n_parts)]
+        return Solutions(**{of: np.concatenate([part[of] for part in parts]) for of in parts[0]})
+    p = np.tile(start, (G, 1))
     best, n_iter, _ = interior_points(problem, p, tol, max_iter, Curvatures())
     for g in np.flatnonzero(best.gap > tol).tolist():
         left = max_iter - int(n_iter[g])
@@ -275,7 +245,15 @@ def _fixed_point(problem: Mixture, p: Vector, max_iter: int) -> Solution:
     while n_iter < max_iter and change > STATIONARY:
         n_iter += 1
         point = problem.at(p)
-        new = _shrink(p, p * point.slope, problem.excess)
+        # a class needs a count above 1 - alpha; of those with less only the smaller half leaves in
+        # one step, and never all of them: what they lose may save the others
+        counts, alive = p * point.slope, p > 0
+        new = np.where(alive, counts + problem.excess, 0.0)
+        doomed = np.flatnonzero(alive & (new <= 0))
+        new[doomed] = counts[doomed]
+        n_leaving = min((doomed.size + 1) // 2, np.count_nonzero(alive) - 1)
+        new[doomed[np.argsort(counts[doomed])[:n_leaving]]] = 0.0
+        new /= new.sum()
         change, stay = float(np.abs(new - p).sum()), new > 0
         if not stay[p > 0].all():  # rows that only the classes that left explain go with them
             scale, alpha = np.where(stay, problem.scale, 0.0), 1 + problem.excess
@@ -283,21 +261,6 @@ def _fixed_point(problem: Mixture, p: Vector, max_iter: int) -> Solution:
         p = new
     status: Status = "stationary" if change <= STATIONARY else "not_converged"
     return Solution(p, status, None, n_iter, point.objective)
-
-
-def _shrink(p: Vector, counts: Vector, excess: Vector) -> Vector:
-    """Take the M-step for alpha < 1, where a class needs a count above 1 - alpha.
-
-    Only the smaller half of those with less leaves in one step, and never all of them: what they
-    lose may save the others.
-    """
-    alive = p > 0
-    new = np.where(alive, counts + excess, 0.0)
-    doomed = np.flatnonzero(alive & (new <= 0))
-    new[doomed] = counts[doomed]
-    n_leaving = min((doomed.size + 1) // 2, np.count_nonzero(alive) - 1)
-    new[doomed[np.argsort(counts[doomed])[:n_leaving]]] = 0.0
-    return new / new.sum()
 
 
 def maximise_by_group(

@@ -31,13 +31,11 @@ from priorshift.solvers._mixture import Mixture, Mixtures, Point, Solver, factor
 COARSE_GAP = 0.1
 """Gap in nats up to which passes in float32 make progress; below it they add up in float64."""
 
-TO_BOUNDARY = 0.99
 SHORTEN = 0.3
 CENTRE = 0.3
 MAX_TRIES = 5
 TINY = 1e-300
-PATIENCE = 8
-GIVE_UP = 30
+PATIENCE, GIVE_UP = 8, 30
 """Evaluations without halving the gap after which precision or sample size grow, or it ends."""
 
 RIDGE = 1e-15
@@ -250,7 +248,7 @@ def direction(
     return *newton(target + centred - np.where(corrected, dp * dz, 0.0)), centred
 
 
-def reach(v: Vector, dv: Vector, fraction: float = TO_BOUNDARY) -> Vector:
+def reach(v: Vector, dv: Vector, fraction: float = 0.99) -> Vector:
     """Return the largest step in (0, 1] that keeps `v + step * dv` above 0 by a fraction.
 
     One step for all of the last axis: shape (..., 1).
@@ -277,23 +275,27 @@ FEW_CLASSES = 64
 """Up to here the whole Hessian is cheap, and vectors of length n are not small beside the data."""
 
 
+def sample_size(problem: Mixture) -> int:
+    """Return how many rows a Hessian is computed from: all of them, where that is cheap."""
+    n, K = problem.A.shape
+    return n if K <= FEW_CLASSES else min(n, max(ROWS_PER_CLASS * K, MIN_ROWS))
+
+
 class Curvature:
     """The likelihood's Hessian over T: exact, or sampled and then learnt from gradients."""
 
-    def __init__(self, problem: Mixture) -> None:
-        self.problem = problem
-        self.n_rows = max(ROWS_PER_CLASS * problem.n_classes, MIN_ROWS)
+    def __init__(self, problem: Mixture, n_rows: int) -> None:
+        self.problem, self.n_rows = problem, n_rows
 
     @property
     def exact(self) -> bool:
         """Whether every Hessian is computed afresh from all rows."""
-        return self.n_rows >= self.problem.A.shape[0] or self.problem.n_classes <= FEW_CLASSES
+        return self.n_rows >= self.problem.A.shape[0]
 
     def refresh(self, p: Vector, slope: Vector, part: Any) -> None:  # noqa: ARG002
         """Compute the Hessian at a point with this gradient, from all rows or a sample of them."""
-        n_rows = None if self.exact else self.n_rows
         self.H: Any = None  # make room for the new one
-        self.H = self.problem.hessian(p[0], n_rows, slope[0])
+        self.H = self.problem.hessian(p[0], self.n_rows, slope[0])
         self.H /= self.problem.total
 
     def learn(self, step: Vector, change: Vector) -> None:
@@ -327,9 +329,8 @@ class MatrixFree(Curvature):
 
     def refresh(self, p: Vector, slope: Vector, part: Any) -> None:  # noqa: ARG002
         """Compute the rows of the Hessian at a point, all of them or a sample."""
-        n_rows = None if self.exact else self.n_rows
         self.rows: Any = None  # make room for the new ones
-        self.rows = self.problem.hessian_rows(p[0], n_rows, slope[0])
+        self.rows = self.problem.hessian_rows(p[0], self.n_rows, slope[0])
         self.diagonal = self.rows.squares() / self.problem.total
         self.learnt: list[tuple[Vector, float]] = []
 

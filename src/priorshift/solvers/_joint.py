@@ -16,12 +16,6 @@ from priorshift.solvers._certified import extrapolate, maximise
 from priorshift.solvers._mixture import Mixture
 from priorshift.solvers._solution import Solution, Status
 
-INNER_TOL = 1e-9
-"""Gap in nats of the priors for a given confusion matrix."""
-
-STEPS_TO_LEAP = 4
-"""Every so many matrices in a row, the next is guessed from them, and kept if it climbs."""
-
 EXACT = 1e-9
 """A change of p, in L1, that rounding alone explains."""
 
@@ -36,7 +30,7 @@ def maximise_jointly(
 
     def best_priors(C: Vector, start: Vector) -> Vector:
         problem = Mixture.of(C, weights=n, alpha=alpha)
-        return maximise(problem, tol=INNER_TOL, start=start).value
+        return maximise(problem, tol=1e-9, start=start).value
 
     def objective(C: Vector, p: Vector) -> float:  # cells without counts are left out
         mixed, excess = C @ p, alpha - 1
@@ -63,7 +57,8 @@ def maximise_jointly(
         distance = change * max(rate / (1 - rate), 1.0) if rate < 1 else np.inf
         distance, last = 0.0 if change <= EXACT else distance, change
         passed.append(C)
-        if len(passed) == STEPS_TO_LEAP and tol < distance and n_iter < max_iter:
+        # after three steps in a row the next matrix is guessed from them, and kept if it climbs
+        if len(passed) == 4 and tol < distance and n_iter < max_iter:
             ahead = extrapolate(*passed[-3:])
             of_ahead = best_priors(ahead, p)
             if objective(ahead, of_ahead) >= objective(C, p):

@@ -35,10 +35,6 @@ from priorshift.solvers._mixture import factorise
 from priorshift.solvers._solution import Solution
 
 QP_STEPS = 80
-QP_ACCURACY = 1e-15
-SMALLEST_RIDGE = 1e-11
-LARGEST_RIDGE = 1e12
-LENGTH_WEIGHT = 1e-6
 FREE = 1e-7
 """Entries of a ratio above this are not held at 0 by the constraint."""
 
@@ -106,7 +102,7 @@ def quadratic_programme(G: Vector, h: Vector, total: Vector | None = None) -> tu
         x /= total.sum()
     for step in range(QP_STEPS):
         pull = h - G @ x + (0.0 if total is None else multiplier * total)
-        if max(float(x @ z) / K, float(np.abs(pull + z).max())) <= QP_ACCURACY * size:
+        if max(float(x @ z) / K, float(np.abs(pull + z).max())) <= 1e-15 * size:
             return x, step
         newton = _bordered(factorise(G, z / x), total, x)
         dx, _ = newton(pull)
@@ -160,7 +156,7 @@ def _balance_norms(J: Vector, q: Vector, penalty: float) -> tuple[Vector, float,
     if np.linalg.norm(J.T @ (q - J @ ones)) <= penalty * np.linalg.norm(q - J @ ones):
         return ones, 0.0, n_steps  # the penalty outweighs any gain: no shift
     norm = float(np.linalg.norm(G, 2))
-    low, high = np.log(SMALLEST_RIDGE * norm), np.log(norm)
+    low, high = np.log(1e-11 * norm), np.log(norm)
     if imbalance(low) >= 0:  # the equations can be solved exactly, and that outweighs the penalty
         # meet Jw = q as far as the positive entries can: near w or, more exactly, as near 1
         w = found[low]
@@ -171,7 +167,7 @@ def _balance_norms(J: Vector, q: Vector, penalty: float) -> tuple[Vector, float,
                 candidates.append(moved)
         best = min(candidates, key=lambda candidate: _objective(J, q, penalty, candidate))
         return best, float(np.exp(low)), n_steps
-    while imbalance(high) < 0 and high < np.log(LARGEST_RIDGE * norm):
+    while imbalance(high) < 0 and high < np.log(1e12 * norm):
         high += np.log(100.0)
     root = brentq(imbalance, low, high, xtol=1e-7) if imbalance(high) > 0 else high
     imbalance(root)
@@ -186,7 +182,7 @@ def _dual_bound(J: Vector, q: Vector, penalty: float, w: Vector, kappa: float) -
     v_unit, free = penalty * v / np.linalg.norm(v), w > FREE
     # where Jw = q there is no residual to take u from: solve J^T u = -v instead, or J^T u >= -v
     # by the programme whose residual is the best u, but for a little weight on its length
-    weight = max(float(np.linalg.norm(u)), LENGTH_WEIGHT * float(np.linalg.norm(J, 2)))
+    weight = max(float(np.linalg.norm(u)), 1e-6 * float(np.linalg.norm(J, 2)))
     residual = J @ quadratic_programme(J.T @ J, J.T @ q - weight * v_unit)[0] - q
     candidates = [
         (u, v),

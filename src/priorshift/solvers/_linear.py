@@ -1,4 +1,4 @@
-"""Linear systems, and the condition number that says what their solution is worth."""
+"""Linear systems, what their solution is worth, and the way from there to the simplex."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,9 +8,6 @@ from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 
 from priorshift._typing import Mask, Vector
 from priorshift.border import SparseBlock
-
-MOVED = 1e-6
-"""Entry of a unit vector above which it is no rounding error."""
 
 MANY_CLASSES = 500
 """Size from which on a factorisation and a few products are faster than all singular values."""
@@ -133,10 +130,53 @@ def undetermined(M: Any) -> Mask:
         return np.zeros(M.shape[1], dtype=bool)
     _, values, rows = np.linalg.svd(M)
     rank = np.count_nonzero(values > _cutoff(M) * values[0])
-    moved: Mask = np.abs(rows[rank:]).max(axis=0, initial=0.0) > MOVED
+    moved: Mask = np.abs(rows[rank:]).max(axis=0, initial=0.0) > 1e-6  # more than rounding
     return moved
 
 
 def _cutoff(M: Vector) -> float:
     """Relative size up to which a singular value is rounding error."""
     return max(M.shape) * float(np.finfo(np.float64).eps)
+
+
+def project_simplex(v: Vector) -> Vector:
+    r"""Project onto the simplex, to the nearest point, column by column.
+
+    .. math:: \operatorname*{argmin}_p \|p - v\|_2 \quad\text{s.t.}\quad p \ge 0,\ 1^T p = 1
+
+    which is :math:`p = \max(v - \theta, 0)` with the :math:`\theta` that makes p sum to 1
+    (Held, Wolfe and Crowder, 1974; Wang and Carreira-Perpinan, 2013).
+
+    Parameters
+    ----------
+    v : ndarray of shape (K,) or (K, n_vectors)
+        One vector, or several as columns.
+
+    Returns
+    -------
+    ndarray of the same shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> project_simplex(np.array([0.8, 0.6, -1.0]))
+    array([0.6, 0.4, 0. ])
+    """
+    v = v - v.max(axis=0)  # a shift of v changes nothing but rounding
+    descending = -np.sort(-v, axis=0)
+    excess = np.cumsum(descending, axis=0) - 1
+    rank = np.arange(1, v.shape[0] + 1).reshape(-1, *[1] * (v.ndim - 1))
+    n_positive = np.count_nonzero(descending * rank > excess, axis=0)
+    theta = (
+        np.take_along_axis(excess, np.atleast_1d(n_positive)[None] - 1, axis=0)
+        if (v.ndim > 1)
+        else excess[n_positive - 1]
+    )
+    return np.maximum(v - theta / n_positive, 0)
+
+
+def clip_to_simplex(raw: Vector) -> Vector:
+    """Set negative entries to 0 and scale to sum 1, by row; a row without any left is uniform."""
+    clipped = np.maximum(raw, 0)
+    clipped[clipped.max(axis=-1) < np.finfo(np.float64).tiny] = 1.0  # subnormal sums divide badly
+    return np.asarray(clipped / clipped.sum(axis=-1, keepdims=True))

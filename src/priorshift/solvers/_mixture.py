@@ -55,9 +55,6 @@ GEMM_SPEED_UP = 16
 NO_LIKELIHOOD = 1e-200
 """A row up to this is 0: priors times less would underflow."""
 
-OUTER_CLASSES = 64
-"""Up to this many classes, all products of a shared matrix's columns are kept: the Hessians of all
-groups are one matrix product then."""
 
 RIDGES = (0.0, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6)
 """Tried in turn, relative to the diagonal, where rounding makes Newton's matrix indefinite."""
@@ -183,7 +180,10 @@ class Mixture:
         kept where a plain sample would lose them. It is systematic, so the same every time. These
         bounds add up to the sum of `slope`, the likelihood's gradient at p.
         """
-        A, weights, at = self._sample(p, n_rows, slope)
+        A: Any = self.A
+        weights, at = self.weights, None
+        if n_rows is not None and n_rows < A.shape[0]:
+            A, weights, at = self._sample(p, n_rows, slope)
         hidden = None if weights is not None else self.hidden  # a sample has no hidden rows
         scale = self.scale if self.wide else None
         kernel = partial(_gram, self.scale * p, weights, hidden, scale)
@@ -208,9 +208,12 @@ class Mixture:
             H *= self.scale
         return H
 
-    def hessian_rows(self, p: Vector, n_rows: int | None, slope: Vector) -> Block:
+    def hessian_rows(self, p: Vector, n_rows: int, slope: Vector) -> Block:
         r"""Return rows B whose :math:`B^T B` is the Hessian, or the estimate from a sample."""
-        A, weights, at = self._sample(p, n_rows, slope)
+        A: Any = self.A
+        weights, at = self.weights, None
+        if n_rows < A.shape[0]:
+            A, weights, at = self._sample(p, n_rows, slope)
         rows: Block = A[:] if at is None else A[at]
         u = times(rows, self.scale * p)
         w: Vector | float = 1.0 if weights is None else weights
@@ -219,11 +222,9 @@ class Mixture:
         return rows * self.scale.astype(rows.dtype) * (np.sqrt(w) / u)[:, None].astype(rows.dtype)
 
     def _sample(
-        self, p: Vector, n_rows: int | None, slope: Vector | None
+        self, p: Vector, n_rows: int, slope: Vector | None
     ) -> tuple[Any, Vector | None, Indices | None]:
         """Return about `n_rows` rows and their weights; of an array all rows, and which to take."""
-        if n_rows is None or n_rows >= self.A.shape[0]:
-            return self.A, self.weights, None
         slope = self.evaluate(p, exact=False)[1] if slope is None else slope
         fetched, step = not is_array(self.A), float(slope.sum()) / n_rows
         kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, fetched)
@@ -250,7 +251,9 @@ class Mixtures:
         """Build the problems."""
         K = A.shape[-1]
         outer = None
-        if A.ndim == 2 and K <= OUTER_CLASSES:
+        # all products of a shared matrix's columns, if they are few: the Hessians of all groups are
+        # one matrix product then
+        if A.ndim == 2 and K <= 64:
             outer = (A[:, :, None] * A[:, None, :]).reshape(A.shape[0], K * K)
         return cls(A, weights, np.broadcast_to(excess, (weights.shape[0], K)), outer)
 

@@ -27,8 +27,8 @@ import numpy as np
 
 from priorshift._typing import Floats, Vector
 from priorshift.border import Block, map_reduce
+from priorshift.solvers._linear import project_simplex
 from priorshift.solvers._mixture import Mixture, likelihoods
-from priorshift.solvers._simplex import project_simplex
 from priorshift.solvers._solution import Solution
 
 LEARNING_RATES = tuple(10.0**exponent for exponent in range(-6, 1))
