@@ -62,17 +62,15 @@ class PriorSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         """Draw one epoch's row numbers."""
-        return iter(self._draw().tolist())
-
-    def __len__(self) -> int:
-        """Return the length of an epoch."""
-        return self.n_samples
-
-    def _draw(self) -> Any:
-        return sample_indices(
+        drawn = sample_indices(
             self.y,
             self.target_priors,
             self.n_samples,
             classes=self.classes,
             random_state=self.rng,
         )
+        return iter(drawn.tolist())
+
+    def __len__(self) -> int:
+        """Return the length of an epoch."""
+        return self.n_samples

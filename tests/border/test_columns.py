@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import priorshift as ps
-from priorshift.border import SUM_TOLERANCE, common_classes, find_class_columns
+from priorshift.border import SUM_TOLERANCE
+from priorshift.border.columns import common_classes, find_class_columns
 from priorshift.compare import compare
 
 CLASSES = ["cat", "dog", "fox"]

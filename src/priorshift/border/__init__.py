@@ -40,7 +40,6 @@ from priorshift.border.check import (
 from priorshift.border.classes import (
     NO_PRIOR,
     as_decisions,
-    by_case,
     check_classes,
     check_indices,
     check_priors,
@@ -61,24 +60,8 @@ from priorshift.border.classes import (
     warn_of_missing_names,
 )
 from priorshift.border.clusters import DaskTable, SparkTable, apply_to, read_by_workers
-from priorshift.border.columns import (
-    HEAD_ROWS,
-    are_whole,
-    as_text,
-    common_classes,
-    explain_classes,
-    find_class_columns,
-    match_columns,
-    match_table,
-    misspelt,
-    say_different,
-)
-from priorshift.border.join import (
-    LABEL_NAMES,
-    Columns,
-    join_labels,
-    read_joined,
-)
+from priorshift.border.columns import HEAD_ROWS, as_text
+from priorshift.border.join import join_labels
 from priorshift.border.rows import (
     ArrayTable,
     Block,
@@ -94,7 +77,6 @@ from priorshift.border.rows import (
     map_reduce,
     require_array,
     sample_rows,
-    sample_sentence,
     slices,
     sum_by,
     take_rows,

@@ -11,7 +11,8 @@ import click
 import numpy as np
 
 from priorshift._typing import Labels
-from priorshift.border import common_classes, read_decisions, read_labels, some
+from priorshift.border import read_decisions, read_labels, some
+from priorshift.border.columns import common_classes
 from priorshift.cli import _options as options
 from priorshift.cli import _read as read
 from priorshift.cli._console import document, emit, show_table, tell

@@ -307,7 +307,7 @@ def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
 def sample_of(rows: border.Predictions, what: str) -> border.Predictions:
     """Return an array as it is, and rows drawn from a table; tell what they are for."""
     sample = rows.in_memory()
-    if sentence := border.sample_sentence(what, sample.shape[0], rows.shape[0]):
+    if sentence := border.rows.sample_sentence(what, sample.shape[0], rows.shape[0]):
         note(sentence)
     return sample
 
@@ -418,7 +418,7 @@ def _for_adapter(request: Request, adapter: Adapter) -> Data:
         raise ValueError(
             f"{target.where} has no numeric column for {border.some(missing)}, a class of "
             f"{request.adapter}; rename its columns ({border.some(names, 20)}), or use another "
-            f"adapter. {border.misspelt(target.header, columns)}".rstrip()
+            f"adapter. {border.columns.misspelt(target.header, columns)}".rstrip()
         )
     _tell_order((target,), columns)
     return Data(request, np.array(columns), (target,), columns, adapter=adapter)
@@ -433,14 +433,14 @@ def _read_probabilities(
         given = (request.source_priors, request.source_label_priors, request.known_priors)
         known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
     files, columns = by_class(opened, known, request)
-    columns = columns or border.common_classes(files)
+    columns = columns or border.columns.common_classes(files)
     if columns is not None and set(request.known_classes) <= set(columns):
         columns = request.known_classes or columns
     if columns is not None and request.class_columns is None:
         _tell_order(files, columns)
         others = [file for file in files if set(file.names or columns) != set(columns)]
         if any(file.kind == "logits" for file in others):
-            note(border.explain_classes(files, columns))
+            note(border.columns.explain_classes(files, columns))
     if request.drop_missing:
         empty = [read.lacks_numbers(file, columns) for file in files]
         files, raw = _drop_missing(files, raw, empty)
@@ -532,7 +532,7 @@ def by_class(
     if chosen is not None:
         return tuple(file.meant(renormalise=renormalise) for file in opened), chosen
     far = border.rounding(len(known)) if renormalise and known else border.SUM_TOLERANCE
-    found = border.find_class_columns(opened, known, far, columns, positive)
+    found = border.columns.find_class_columns(opened, known, far, columns, positive)
     if found.remark:
         note(found.remark)
     files = tuple(
@@ -599,7 +599,9 @@ def name_classes(
     numbers = labels
     # "10" comes after "2" where all are whole numbers
     kind = "u" if labels is None else labels.dtype.kind
-    if labels is not None and (kind not in "uf" or (kind == "f" and border.are_whole(labels))):
+    if labels is not None and (
+        kind not in "uf" or (kind == "f" and border.columns.are_whole(labels))
+    ):
         with suppress(ValueError, OverflowError):
             numbers = labels.astype(np.int64)
     rows = file.rows(None)
@@ -625,7 +627,9 @@ def validation_labels(validation: PredictionFile, request: Request) -> tuple[Any
     elif not file.header or label in file.header or request.label_column is None:
         known = label if not file.header or label in file.header else None
         columns = _key_columns(validation), _key_columns(file)
-        label, raw = border.read_joined(*columns, request.key, known, partial=request.drop_missing)
+        label, raw = border.join.read_joined(
+            *columns, request.key, known, partial=request.drop_missing
+        )
     if raw is None:
         raise ValueError(read.say_no_labels(file, request.predicted_column))
     where = f"{label!r} in {file.where}"
@@ -635,7 +639,7 @@ def validation_labels(validation: PredictionFile, request: Request) -> tuple[Any
     return raw, label, where
 
 
-def _key_columns(file: PredictionFile) -> border.Columns:
+def _key_columns(file: PredictionFile) -> border.join.Columns:
     """Return the columns of a file that may be keys or labels: no index, and no predictions."""
     arrays = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")  # of an npz
     names = [name for name in file.header if not (file.is_index(name) or name in arrays)]
@@ -643,16 +647,25 @@ def _key_columns(file: PredictionFile) -> border.Columns:
     def cells(name: str) -> Any:
         return file.labels() if name == file.label_column else file.vector(name)
 
-    return border.Columns(names, cells, file.where)
+    return border.join.Columns(names, cells, file.where)
 
 
 def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
     """Read the group of each row: text, or whole numbers, so that week 10 comes after week 2."""
-    raw = read.read_cells(file, name, option)
     try:
-        return read_groups(raw)
+        groups = border.as_text(read_groups(read.read_cells(file, name, option)))
     except ValueError as error:
         raise ValueError(f"{name!r} in {file.where}: {error}") from None
+    empty = np.flatnonzero(groups == "")
+    if empty.size:
+        raise ValueError(
+            f"{name!r} in {file.where} is empty in {empty.size:,} rows, first in "
+            f"{file.place(int(empty[0]))}; name their group, or drop them."
+        )
+    with suppress(ValueError, OverflowError):
+        numbers = groups.astype(np.int64)
+        return numbers if (numbers.astype(str) == groups).all() else groups  # 007 is not 7
+    return groups
 
 
 def _labels_by_row(path: Path, n_rows: int, classes: Labels) -> NDArray[np.object_]:

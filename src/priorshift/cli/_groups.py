@@ -11,7 +11,7 @@ import numpy as np
 
 from priorshift._typing import Labels
 from priorshift.assessment import Assessment
-from priorshift.border import as_text, draw_judged_rows
+from priorshift.border import draw_judged_rows
 from priorshift.cli import _options as options
 from priorshift.cli._adapt import write_copy
 from priorshift.cli._console import busy, csv_like, hand_out, note, say, show_table
@@ -169,7 +169,7 @@ def groups(
     if adapted is not None:
         options.check_copy(request, adapted, "--adapt", overwrite=overwrite)
     with open_data(request) as data:
-        labels = _read_groups(data, group_column)
+        labels = read_group_column(data.target, group_column, "--group-column")
         with busy(f"Estimating by {method}"):
             found = _estimate(data, method, labels, pooling, confidence_level)
         with busy("Assessing"):
@@ -197,22 +197,6 @@ def groups(
             note(
                 f"Each group is adapted to its own priors, also {others} not judged to gain by it."
             )
-
-
-def _read_groups(data: Data, group_column: str) -> Labels:
-    """Read the group of each row: text, or whole numbers, so that week 10 comes after week 2."""
-    labels = as_text(read_group_column(data.target, group_column, "--group-column"))
-    empty = np.flatnonzero(labels == "")
-    if empty.size:
-        raise ValueError(
-            f"{group_column!r} in {data.target.where} is empty in {empty.size:,} rows, first in "
-            f"{data.target.place(int(empty[0]))}; name their group, or drop them."
-        )
-    try:
-        numbers = labels.astype(np.int64)
-    except (ValueError, OverflowError):
-        return labels
-    return numbers if (numbers.astype(str) == labels).all() else labels  # 007 is not 7
 
 
 def _estimate(

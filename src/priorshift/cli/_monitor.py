@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -107,21 +107,6 @@ def held(state: Path | None) -> Iterator[PriorMonitor | None]:
     lock = state.with_name(f".{state.name}.lock")
     with locked(lock, f"another run is using {state}; wait for it, or name another --state."):
         yield PriorMonitor.load(state) if state.exists() else None
-
-
-@contextmanager
-def opened(
-    request: options.Request, folder: Path | None, saved: PriorMonitor | None
-) -> Iterator[Data]:
-    """Open validation and the target, or the first file of a folder."""
-    if saved is None and request.validation is None:
-        raise click.UsageError("monitoring needs --validation, or a --state to go on from.")
-    if folder is not None:
-        request = replace(request, target=files_of(folder)[0])
-    if saved is not None:
-        request = replace(request, known_classes=tuple(map(str, saved.classes_.tolist())))
-    with open_data(request) as data:
-        yield data
 
 
 def begun(data: Data, saved: PriorMonitor | None, method: str) -> PriorMonitor:
@@ -286,7 +271,15 @@ def monitor(
         require_packages()
     if plot is not None:
         require_matplotlib()
-    with held(state) as saved, told_warnings() as told, opened(request, folder, saved) as data:
+    with ExitStack() as stack:
+        saved, told = stack.enter_context(held(state)), stack.enter_context(told_warnings())
+        if saved is None and request.validation is None:
+            raise click.UsageError("monitoring needs --validation, or a --state to go on from.")
+        if folder is not None:
+            request = replace(request, target=files_of(folder)[0])
+        if saved is not None:
+            request = replace(request, known_classes=tuple(map(str, saved.classes_.tolist())))
+        data = stack.enter_context(open_data(request))
         followed = begun(data, saved, method)
         if acknowledge and followed.alarm_:
             note(
@@ -323,18 +316,13 @@ def monitor(
         write_monitor_report(output, followed, command=command, warnings=told)
         note(f"Wrote {output}.")
     if plot is not None:
-        _draw(followed, plot)
+        from matplotlib.figure import Figure  # without pyplot
+
+        display = MonitorDisplay.of_history(followed)
+        figure = Figure(figsize=display.figsize(), layout="constrained")
+        display.plot(figure.subplots())
+        with atomic_file(plot) as stream:
+            figure.savefig(stream, dpi=150, format=plot.suffix[1:] or "png")
         note(f"Wrote {plot}.")
     if fail_on_shift and followed.alarm_:
         click.get_current_context().exit(SHIFTED)
-
-
-def _draw(followed: PriorMonitor, path: Path) -> None:
-    """Write the plot of priors over time, without pyplot."""
-    from matplotlib.figure import Figure
-
-    display = MonitorDisplay.of_history(followed)
-    figure = Figure(figsize=display.figsize(), layout="constrained")
-    display.plot(figure.subplots())
-    with atomic_file(path) as stream:
-        figure.savefig(stream, dpi=150, format=path.suffix[1:] or "png")

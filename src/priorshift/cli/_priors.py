@@ -2,6 +2,7 @@
 
 import csv
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from priorshift._typing import Labels, Vector
 from priorshift.adapt import check_costs, priors_from_labels, priors_from_predictions
-from priorshift.border import as_text, check_priors, match_table, some
+from priorshift.border import as_text, check_priors, some
+from priorshift.border.columns import match_table
 from priorshift.cli._read import match_labels, read_rows, text_labels
 from priorshift.files import PredictionFile, open_predictions
 
@@ -138,8 +140,12 @@ def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
         if (column := file.vector(name)) is not None:
             return _beside_classes(file, name, column)
     labels, where = file.labels(), f"{file.label_column!r} in {file.where}"
+    predicts = bool(set(classes.tolist()) & set(file.names or ()))
+    if not file.is_table:
+        with suppress(ValueError):
+            predicts = file.n_rows() is not None
     # label frequencies are not mean predictions, so their option takes labels alone
-    if option != "--source-label-priors" and _predicts(file, classes):
+    if option != "--source-label-priors" and predicts:
         columns = None if file.names is None else tuple(classes.tolist())
         return priors_from_predictions(read_rows(file, columns, in_memory=True))
     if labels is not None:
@@ -150,17 +156,6 @@ def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
         f"{some(COLUMNS[option])}), no labels (column {file.label_column!r}), no predictions "
         f"of {some(classes.tolist())}; name the column of priors {COLUMNS[option][0]!r}."
     )
-
-
-def _predicts(file: PredictionFile, classes: Labels) -> bool:
-    """Tell whether a file holds predictions."""
-    if file.is_table:
-        return bool(set(classes.tolist()) & set(file.names or ()))
-    try:
-        file.n_rows()
-    except ValueError:
-        return False
-    return True
 
 
 def _beside_classes(file: PredictionFile, name: str, column: Any) -> Any:

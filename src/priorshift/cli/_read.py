@@ -40,7 +40,8 @@ def read_rows(
     if columns is not None and len(columns) != rows.shape[1]:
         raise ValueError(
             f"{len(columns)} classes are named ({border.some(columns)}) but {file.where} has "
-            f"{rows.shape[1]} columns of predictions. {border.explain_classes(files, columns)}"
+            f"{rows.shape[1]} columns of predictions. "
+            + border.columns.explain_classes(files, columns)
         )
     small = rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES
     if small and client is None and not border.is_array(rows):
@@ -86,7 +87,7 @@ def _say_what_is_wrong(
             for each in files:
                 every = as_proba(each.rows(each.names), each)
                 border.check_proba(every, name=each.where, tables=True)
-            return border.say_different(files)
+            return border.columns.say_different(files)
     hint = ""
     if 0 not in rows.shape:
         missing, first, negative = zip(*border.map_reduce(_count_faults, rows), strict=True)
@@ -99,7 +100,7 @@ def _say_what_is_wrong(
         if any(negative) and file.kind == "proba":
             hint = "" if "--logits" in str(error) else "Add --logits if these are logits. "
     said = re.sub(r"(^|at )row (\d+)", lambda at: at[1] + file.place(int(at[2])), str(error))
-    return f"{said} {hint}{border.explain_classes(files, columns)}".strip()
+    return f"{said} {hint}{border.columns.explain_classes(files, columns)}".strip()
 
 
 def _count_faults(block: border.Block, rows: slice) -> list[tuple[int, int, bool]]:
@@ -174,16 +175,15 @@ def match_labels(
         numbers = border.as_text(labels.astype(np.float64))
         if np.isin(numbers, classes).all():
             return numbers
-    hint = border.by_case(np.union1d(classes, labels))
-    hint = (
-        f"These {hint}" if hint else border.misspelt(classes.tolist(), np.unique(labels).tolist())
-    )
-    if files and not hint:
-        hint = border.explain_classes(files, classes.tolist())
+    called, hint = classes.tolist(), border.classes.by_case(np.union1d(classes, labels))
+    if hint:
+        hint = f"These {hint}"
+    elif not (hint := border.columns.misspelt(called, np.unique(labels).tolist())) and files:
+        hint = border.columns.explain_classes(files, called)
     n = f"{np.count_nonzero(np.isin(labels, strange)):,} of {labels.size:,} rows"
     raise ValueError(
         f"{where} has labels that are not among the classes: {border.some(strange.tolist())}; the "
-        f"classes are {border.some(classes.tolist(), 20)}. {n} have them: correct "
+        f"classes are {border.some(called, 20)}. {n} have them: correct "
         f"these labels, or drop these rows. {hint}".rstrip()
     )
 
@@ -208,7 +208,7 @@ def label_hint(file: PredictionFile, decided: str | None = None) -> str:
     different values. `decided` is the column of the decisions, if these name the classes.
     """
     lower = {name.lower(): name for name in reversed(file.header)}
-    by_name = [lower[name] for name in border.LABEL_NAMES if name in lower]
+    by_name = [lower[name] for name in border.join.LABEL_NAMES if name in lower]
     by_name += get_close_matches(str(file.label_column), file.header, 1, cutoff=0.8)
     no_label = {file.label_column, decided}
     by_name = [name for name in by_name if name not in no_label]
@@ -221,7 +221,7 @@ def label_hint(file: PredictionFile, decided: str | None = None) -> str:
     alike = []
     for name, values in cells.items():
         with suppress(ValueError):
-            matched = name not in numeric and bool(border.match_columns(numeric, values))
+            matched = name not in numeric and bool(border.columns.match_columns(numeric, values))
             if decided is not None:
                 matched = not set(cells.get(decided, ())).isdisjoint(values)
             if len(values) > 1 and matched and name not in no_label:

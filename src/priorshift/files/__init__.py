@@ -1,4 +1,7 @@
-"""Files of predictions: npy, npz, csv, parquet, arrow. Written atomically, never unpickled."""
+"""Files of predictions: npy, npz, csv, parquet, arrow. Written atomically, never unpickled.
+
+A further format is a subclass of `Stored` (`_base`) that `_open` lists by its suffix.
+"""
 
 from priorshift.files._atomic import (
     atomic_file,
@@ -19,26 +22,3 @@ from priorshift.files._signed import (
     write_json,
 )
 from priorshift.files._view import PredictionFile
-
-__all__ = [
-    "SUFFIXES",
-    "Partial",
-    "PredictionFile",
-    "array_from_json",
-    "array_to_json",
-    "atomic_file",
-    "is_device",
-    "locked",
-    "open_predictions",
-    "read_json",
-    "read_private",
-    "refuse_link",
-    "remove_partial",
-    "require_file",
-    "resumable_file",
-    "sign",
-    "suffix_of",
-    "verify",
-    "write_json",
-    "write_text",
-]

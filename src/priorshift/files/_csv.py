@@ -1,7 +1,7 @@
 """CSV files: cells that are not predictions are kept as they are.
 
-Python's csv module reads them. Large ones are read and written by PyArrow, where it is installed;
-what PyArrow does not understand goes to the csv module, which also finds the errors.
+Python's csv module reads them. Large ones (`LARGE_BYTES`) are read and written by PyArrow, where it
+is installed; what it does not understand goes to the csv module, which also finds the errors.
 """
 
 import codecs
@@ -146,12 +146,11 @@ class CsvFile(Stored):
                     piece = to_csv(block, columns, numbers, new, more, *conventions)
                 if piece is None:
                     rows = block if isinstance(block, list) else to_rows(block)
-                    for row, at in np.argwhere((new != numbers) & (new == new)).tolist():
-                        # cells of numbers that did not change stay as they were written
-                        cell = repr(new[row, at].item())
-                        rows[row][columns[at]] = (
-                            cell.replace(".", ",") if self.decimal_comma else cell
-                        )
+                    mark = "," if self.decimal_comma else "."
+                    for row, old, given in zip(rows, numbers.tolist(), new.tolist(), strict=True):
+                        for at, was, number in zip(columns, old, given, strict=True):
+                            if number != was and number == number:  # others stay as written
+                                row[at] = repr(number).replace(".", mark)
                     if more is not None:
                         rows = [[*row, cell] for row, cell in zip(rows, more, strict=True)]
                     piece = self._lines_of(rows).encode()
