@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -84,8 +85,11 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.BitOr: ast.BitAnd,
 }
 
-LONGEST = 120
-"""Seconds after which a mutant counts as hanging, and so as killed."""
+LONGEST = 60
+"""Seconds of its own work after which a mutant counts as hanging, and so as killed."""
+
+BUSY = 30
+"""How many times as long a mutant may take where the machine is busy with something else."""
 
 
 class Mutant(NamedTuple):
@@ -283,7 +287,7 @@ def run_tests(
     library: Path,
     tests: list[str],
     plugin: Callable[[], object] | None = None,
-    longest: float = LONGEST,
+    longest: int = LONGEST,
 ) -> int:
     """Run tests on a copy of the library in a process of their own; return pytest's exit code.
 
@@ -297,6 +301,7 @@ def run_tests(
     if not process:
         code = 3
         with contextlib.suppress(BaseException):
+            resource.setrlimit(resource.RLIMIT_CPU, (longest, longest))
             silent = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silent, 1)
             os.dup2(silent, 2)
@@ -309,7 +314,7 @@ def run_tests(
             options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
             code = int(pytest.main([*options, *tests], plugins=plugins))
         os._exit(code)
-    end = time.monotonic() + longest
+    end = time.monotonic() + BUSY * longest
     while True:
         done, status = os.waitpid(process, os.WNOHANG)
         if done:

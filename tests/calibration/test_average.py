@@ -339,3 +339,39 @@ def test_scores_out_of_fold_are_those_of_fresh_rows(monkeypatch):
     for name in ("bcts 10", "bcts 1", "bcts 0.1", "ms 100", "ms 10", "ms 1", "ms 0.1"):
         mean, spread = np.mean(optimism[name]), np.std(optimism[name], ddof=1)
         assert mean < 2.5 * spread / np.sqrt(draws), name
+
+
+@pytest.mark.parametrize(("n_classes", "matrices"), [(2, False), (3, True)])
+def test_weights_by_hand(simulate, rng, n_classes, matrices):
+    """A fourteenth per map with parameters, the rest to those without; by likelihood out of fold.
+
+    Two classes have no matrices: a slope and a bias is all that can be told apart.
+    """
+    world = simulate(n_classes, spread=1.2)
+    y_proba, y = world.draw(world.source_priors, 120, rng)
+    found = averaged(y_proba, y)
+    assert any(name.startswith("ms") for name in found.nats) is matrices
+    plain = {name for name in found.nats if name.endswith("none")}
+    rest = (1 - (len(found.nats) - len(plain)) / 14) / len(plain)
+    scores = {name: np.exp(-nats) * (rest if name in plain else 1 / 14)
+              for name, nats in found.nats.items()}  # fmt: skip
+    kept = np.array([scores[one.name] for one in found.average.maps])
+    assert kept.size > 2
+    np.testing.assert_allclose(found.average.weights, kept / kept.sum(), rtol=1e-6)
+
+
+def test_maps_to_an_even_balance_are_tried_where_labels_are_uneven(simulate, rng):
+    world = simulate(3, spread=1.2)
+    for shares, tried in (([1 / 3] * 3, False), ([0.6, 0.3, 0.1], True)):
+        y_proba, y = world.draw(np.array(shares), 150, rng)
+        found = averaged(y_proba, y, np.array(shares))
+        assert ("balanced none" in found.nats) is tried
+
+
+def test_the_map_without_parameters_changes_nothing(simulate, rng):
+    """Also of outputs that are too sure, whose likelihood is scaled by their temperature."""
+    world = simulate(3, spread=1.2)
+    y_proba, y = world.draw(world.source_priors, 60, rng)
+    y_proba = bent(y_proba, 1.2, np.zeros(3))
+    (same,) = (one for one in averaged(y_proba, y).average.maps if one.name == "none")
+    np.testing.assert_allclose(same.apply(y_proba), y_proba, atol=1e-9)

@@ -719,3 +719,34 @@ def test_rows_of_validation_keep_their_weights_and_labels(simulation, rng, equal
     sample, order = auto._sample, auto._calibration.order
     np.testing.assert_array_equal(sample.weight, weight[order])
     np.testing.assert_array_equal(sample.y, y[order])
+
+
+@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
+def test_sums_a_little_above_1_make_no_share_negative():
+    """Raw outputs, which alone count here, got a weight of 1 + 3e-9, and the others less than 0."""
+    y_proba_val = np.array([[1.0, 8e-25, 1e-32, 2e-48], [1.0 - 1e-14, 1e-45, 1e-14, 4e-46]])
+    y_proba = np.tile([1e-9, 1.0, 1e-9, 1e-9], (7, 1))
+    for source in (None, [0.7, 0.1, 0.1, 0.1]):
+        auto = ps.Auto().fit(y_proba_val, [0, 0], source_priors=source, classes=np.arange(4))
+        assert (auto.estimate(y_proba).priors >= 0).all()
+
+
+def test_without_a_shift_a_gain_must_be_worth_it_in_its_own_unit(simulation, rng, monkeypatch):
+    """Where an error costs 10, a gain of .05 is half a point of accuracy: too little; .5 is not."""
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 300, rng)
+    y_proba, _ = simulation.draw(simulation.source_priors, 300, rng)
+    auto = ps.Auto(costs=10.0 * (1 - np.eye(K))).fit(y_proba_val, y_val)
+    for gain, adapts in ((0.05, False), (0.5, True)):
+        made = auto_module.Gain(gain, 0.001, 0.2)
+        monkeypatch.setattr(auto_module, "expected_gain", lambda *_, made=made, **__: made)
+        assert auto.estimate(y_proba).decision["adapt"] is adapts
+
+
+def test_the_promise_of_a_lower_log_loss_is_kept(simulation, rng):
+    """In nats: what each row's label gains, not what decisions gain."""
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 2000, rng)
+    y_proba, y = simulation.draw(TARGET, 4000, rng)
+    shift = ps.Auto(goal="log_loss").fit(y_proba_val, y_val).estimate(y_proba)
+    real = log_loss(y_proba, y) - log_loss(shift.adapt(y_proba), y)
+    assert real > 0.02
+    assert shift.decision["expected_gain"] == pytest.approx(real, rel=0.25)

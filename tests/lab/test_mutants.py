@@ -76,3 +76,10 @@ def test_tests_that_fail_without_a_change_tell_nothing(toy):
     (toy.parents[2] / "test_toy.py").write_text("def test_no():\n    assert False\n")
     with pytest.raises(ValueError, match="the tests of toy do not pass"):
         mutants.main(["--rooms", "toy"])
+
+
+def test_a_mutant_that_never_ends_is_killed_by_the_work_it_does(toy, monkeypatch):
+    """Not by the clock, which runs on while the machine is busy with something else."""
+    (toy.parents[2] / "test_toy.py").write_text("def test_on_and_on():\n    while True: pass\n")
+    monkeypatch.setattr(mutants, "BUSY", 1000)
+    assert mutants.run_tests(toy.parent, [str(toy.parents[2] / "test_toy.py")], longest=2) < 0

@@ -473,7 +473,7 @@ class Auto(PriorEstimator):
         raw = np.maximum(self.source_priors_, NO_PRIOR)
         # they say nothing of classes that they never gave any probability
         known = np.where(raw > NO_PRIOR, 1.0, 0.0)
-        share = self._raw_weight * float(times(y_proba, known).mean())
+        share = min(self._raw_weight * float(times(y_proba, known).mean()), 1.0)  # sums are rounded
         if share > LEAST_RAW:
             shares = shares.mixed(estimate_shares(y_proba, raw / raw.sum()), share)
         few = FEW_ROWS / (FEW_ROWS + self.confusion_.class_weights)

@@ -227,7 +227,7 @@ def _describe_estimator(estimator: PriorEstimator) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(
             f"a monitor with {name} cannot be saved: {error}. Fit it to probabilities that are 0 "
-            f"or at least {LEAST:g}."
+            "or at least 1e-100."
         ) from None
     lost = vars(estimator).keys() - vars(restored).keys()
     if lost:
