@@ -25,15 +25,8 @@ from priorshift.text import (
 Aim = Literal["accuracy", "balanced_accuracy", "log_loss", "cost"]
 """What a gain is in."""
 
-LONGEST_NAMED = 16
-"""Characters of a class name in a sentence that names several."""
-
 ENOUGH_POWER = 0.8
 """Chance of noticing a shift from which on not noticing one is evidence that there is none."""
-
-
-WEAK = 0.1
-"""Mean change of rank of confidence: a test that misses smaller ones is weak."""
 
 
 class Fact(NamedTuple):
@@ -265,7 +258,7 @@ def decisions_headline(
 
 
 def _short(name: Any) -> str:
-    return quoted(shorten(name, LONGEST_NAMED))
+    return quoted(shorten(name, 16))
 
 
 def change(goal: Aim, low: float, high: float) -> str:
@@ -322,7 +315,8 @@ def _p(p_value: float) -> str:
 
 
 def _balance_explains(p_value: float, least: float | None) -> str:
-    weak = least is None or least > WEAK
+    # a test that misses a mean change of rank of a tenth is weak
+    weak = least is None or least > 0.1
     but = ", but so few rows would hardly show anything else" if weak else ""
     return f"A change of class balance alone explains the target (p = {p_value:.2f}){but}."
 

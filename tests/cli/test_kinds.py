@@ -117,6 +117,18 @@ def test_history_and_the_users_word(files):
     assert "year" in run("assess", *files[:2], "--history-column", "year", code=1).stderr
 
 
+def test_an_empty_month_is_named_by_its_line(files, tmp_path):
+    validation, target, _ = files
+    holes = tmp_path / "holes.csv"
+    holes.write_text(validation.read_text().replace(",2025-01\n", ",\n", 1))
+    for words in (
+        ("backtest", holes, "--group-column", "month"),
+        ("assess", holes, target, "--history-column", "month"),
+    ):
+        assert "'month' in" in (said := run(*words, code=1).stderr)
+        assert "is empty in 1 rows, first in line 2" in said.replace("\n", " ")
+
+
 def test_backtest(files, tmp_path):
     validation = files[0]
     shown = run("backtest", validation, "--group-column", "month").stdout
