@@ -435,6 +435,13 @@ def assess(
         classes, y_proba_val, y_proba_target = evidence.as_rows(
             *decided, y_proba_val, y_proba_target
         )
+    needed = {"y_proba_val": y_proba_val, "y_val": y_val, "y_proba_target": y_proba_target}
+    for name, part in needed.items():
+        if part is None:
+            raise ValueError(
+                f"{name} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
+                "y_pred_val, y_val and y_pred_target."
+            )
     if isinstance(method, PriorEstimate):
         classes = method.classes
         # source priors that come from validation are no second opinion on it
@@ -931,6 +938,8 @@ class Case:
             return ppi if error is None or error.mean() > ppi.standard_error.mean() else estimate
         if self.near is not None and self.near.gains is not None and not self.assumed:
             reading = evidence.shares_by_history(estimate, mean, self.near, self.level)
+        elif self.assumed and estimate.interval is not None:  # nothing else is possible, you say
+            reading = estimate
         else:
             reading = evidence.hedge_shares(
                 estimate,
@@ -969,8 +978,9 @@ class Case:
                 yield fact("little_changed" if noticed else "nothing_changed", **sizes)
             elif data.classes.size <= MOST_CLASSES:
                 yield fact("explained", share=kind.explained, low=kind.low, high=kind.high)
-            if self.assumed and kind.explained is not None and kind.explained < WELL:
-                yield fact("assumed", share=kind.explained)
+            if self.assumed:
+                well = kind.explained is None or kind.explained >= WELL
+                yield fact("assumed", share=None if well else kind.explained)
             if found is not None and (found.n_repeated_val or found.n_repeated_target):
                 yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
             full = self.promises["adapt"]

@@ -345,11 +345,12 @@ def short_points(change: float) -> str:
 
     Examples
     --------
-    >>> short_points(0.166), short_points(-0.0517), short_points(0.0)
+    >>> short_points(0.166), short_points(-0.0517), short_points(-0.0001)
     ('+17', '−5.2', '+0.0')
     """
     size = 100 * abs(change)
-    return f"{MINUS if change < 0 else '+'}{size:.{0 if size >= 9.95 else 1}f}"
+    sign = MINUS if change < 0 and size >= 0.05 else "+"
+    return f"{sign}{size:.{0 if size >= 9.95 else 1}f}"
 
 
 def number(value: float | None, figures: int = 3) -> str:

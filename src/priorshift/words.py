@@ -434,8 +434,11 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "too small to tell how much of it a new class balance explains.",
     "nothing_changed": "From {n_val:,} validation rows to {n_target:,} of the target, the "
     "predictions changed no more than chance does.",
-    "assumed": "You say that each class looks as it did. The verdict takes your word for it, "
-    "though a change of class balance explains only {share:.0%} of the change.",
+    "assumed": lambda share: (
+        "You say that each class looks as it did. The verdict takes your word for it"
+        + ("." if share is None else ", though a change of class balance explains only ")
+        + ("" if share is None else f"{share:.0%} of the change.")
+    ),
     "assumed_wrongly": "You say that each class looks as it did, but up to {unlike:.0%} of the "
     "target looks like no mixture of validation's classes, and a change of class balance explains "
     "only {share:.0%} of the change. Perhaps its columns are in another order, or its "

@@ -182,7 +182,8 @@ def _null_priors(
                 notes.append(
                     f"validation's mean prediction is {distance:.2f} from "
                     f"{argument('source_priors')}, so validation was not drawn as the training set "
-                    "was, yet the target is compared with it; give "
+                    "was, yet the target is compared with it. After class weights or resampling, "
+                    f"leave {argument('source_priors')} out; otherwise give "
                     f"{argument('source_label_priors')}, the label frequencies of the training set."
                 )
     else:
