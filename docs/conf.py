@@ -97,18 +97,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {
-    "start": [],
-    "choosing": [],
-    "theory": [],
-    "command-line": [],
-    "changelog": [],
-    "cite": [],
-    "reading-the-paper": [],
-    "reproduction": [],
-    "reproduction-supplement": [],
-    "index": [],
-}
+html_sidebars = {page.stem: [] for page in DOCS.glob("*.md")}  # these have no pages below them
 
 
 def skip_member(_app, _what, name, _obj, skip, _options):

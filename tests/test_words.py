@@ -157,6 +157,12 @@ def test_what_should_fall_is_said_to_fall(goal):
     assert "by about 0.4 " in headline("helps", goal=goal, gain=(0.4, 0.2, 0.6)).rest
 
 
+def test_what_every_label_tells_has_no_bounds():
+    found = headline("labels_adapt", gain=(0.17, 0.17, 0.17))
+    assert found.rest == "by the labels of the target, adapting makes accuracy rise by 17 points."
+    assert change("accuracy", 0.17, 0.17) == "+17 points"
+
+
 def test_points_are_signed():
     assert change("accuracy", -0.031, 0.12) == "−3.1 to +12 points"
 

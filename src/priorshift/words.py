@@ -114,6 +114,8 @@ def headline(
     if why not in HEADLINES and by in BY:
         why = f"by_{what}" if what in ("adapt", "calibrate", "leave") else "by"
     lead, rest = HEADLINES.get(why, HEADLINES["unclear"])
+    if low == high:  # every row has a label: nothing is left to be uncertain of
+        how, rest = how.replace("about ", ""), rest.replace(" ({span})", "")
     words = {
         "word": aim.word,
         "Word": aim.word.capitalize(),
@@ -264,7 +266,7 @@ def _short(name: Any) -> str:
 def change(goal: Aim, low: float, high: float) -> str:
     """Say between which bounds a goal would change: "+11 to +22 points"."""
     if Goal(goal).in_points:
-        return f"{short_points(low)} to {short_points(high)} points"
+        return f"{f'{short_points(low)} to ' if low < high else ''}{short_points(high)} points"
     return f"{signed_number(-high, 2)} to {signed_number(-low, 2)}"
 
 

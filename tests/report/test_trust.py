@@ -301,11 +301,12 @@ def test_the_page_and_the_command_agree_on_every_number(read, files, costs):
 
 def test_labels_to_ask_for_are_planned_and_the_command_says_the_same(read, files):
     folder, data = files
-    run("report", *data, f"--output={folder / 'r.html'}")
+    words = [word.partition("=")[2] for word in data]  # as people type them: no --validation
+    run("report", *words, f"--output={folder / 'r.html'}")
     page = read((folder / "r.html").read_text(encoding="utf-8"))
     sensible, half = page.data["labels_needed"]
     assert sensible["width"] == 0.04
-    bounds = np.array(list(page.data["estimate"]["interval"].values()))
+    bounds = np.array(list(page.data["shares_to_report"]["interval"].values()))
     widest = (bounds[:, 1] - bounds[:, 0]).max()
     assert half["width"] == pytest.approx(widest / 2, rel=0.05)
     assert sensible["with_predictions"] < sensible["labels"]
@@ -333,7 +334,7 @@ def test_shares_of_many_classes_are_planned_from_a_file(draw, read, tmp_path):
     largest = max(page.data["estimate"]["priors"].values())
     assert plans[0]["width"] <= largest / 2
     command = page.texts["plan"].replace("shares.csv", shlex.quote(str(tmp_path / "shares.csv")))
-    first, second = re.findall(r"priorshift (?:estimate|plan) .*", command)
+    first, second = re.findall(r"priorshift (?:assess|plan) .*", command)
     run(*shlex.split(first)[1:])
     again = json.loads(run(*shlex.split(second)[1:], "--json"))
     assert again["labels"] == plans[0]["labels"]

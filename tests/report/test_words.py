@@ -32,6 +32,7 @@ def page_of(read):
     [
         ([0.5, 0.3, 0.2], [0.01, 0.39, 0.6], "“c0” grew 50-fold, “c2” shrank to a third"),
         ([0.6, 0.4], [0.8, 0.2], "“c1” roughly doubled"),
+        ([0.8, 0.2], [0.6, 0.4], "“c1” roughly halved"),
         ([0.6, 0.4], [0.5, 0.5], "“c1” shrank from 50% to 40%"),
         ([0.3, 0.7, 0.0], [0.0, 0.6, 0.4], "“c0” appeared, with 30%, “c2” disappeared"),
         ([0.04, 0.96, 0.0], [0.4, 0.6, 0.0], "“c1” grew from 60% to 96%, “c0” shrank 10-fold"),
@@ -343,3 +344,4 @@ def test_decisions_that_can_be_checked_are_not_called_uncheckable(tmp_path):
         page = found.report(tmp_path / "page.html").read_text(encoding="utf-8")
         assert said in page
         assert ">cannot tell<" not in page
+        assert "if such a class can be true, add some. Its share is taken to be 0." in page

@@ -203,9 +203,7 @@ def gather(
         else:
             _count_target(facts, target.values, label_target)
     if label_target is None and estimated:
-        facts.plans = plan_labels(
-            estimate if facts.decided is None else facts.shown, facts.confusion
-        )
+        facts.plans = plan_labels(facts.shown, facts.confusion)
     facts.warnings = tuple(dict.fromkeys(facts.warnings))
     return facts
 

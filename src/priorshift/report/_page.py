@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +47,19 @@ CALIBRATION = Reference("Guo et al., 2017", "https://arxiv.org/abs/1706.04599")
 MOST_PAIRS = 100
 """Pairs kept of those that cannot be told apart: a thousand classes may have 100,000."""
 
-PLANNED = ("--validation", "--labels", "--label-column", "--class-columns", "--predicted-column")
-"""Options that name validation data, as `priorshift plan` takes them too; --logits beside them."""
+PLANNED = (
+    "--validation",
+    "--labels",
+    "--key",
+    "--label-column",
+    "--class-columns",
+    "--positive-class",
+    "--predicted-column",
+)
+"""Options that name validation data, as `priorshift plan` takes them too."""
+
+PLANNED_FLAGS = ("--drop-missing", "--any-size", "--logits", "--renormalise")
+"""Those of them that take no value."""
 
 
 def render_report(
@@ -303,10 +314,9 @@ def describe_move(facts: Facts, k: int) -> str:
         times = number(ratio, 2).removesuffix(".0")
         return known.get(round(ratio), f"grew {times}-fold")
     if ratio <= 0.55:
-        parts = {2: "half", 3: "a third", 4: "a quarter", 5: "a fifth"}
+        known = {2: "roughly halved", 3: "shrank to a third", 4: "shrank to a quarter"}
         times = number(1 / ratio, 2).removesuffix(".0")
-        part = parts.get(round(1 / ratio))
-        return f"shrank {times}-fold" if part is None else f"shrank to {part}"
+        return known.get(round(1 / ratio), f"shrank {times}-fold")
     verb = "grew" if ratio >= 1 else "shrank"
     return f"{verb} from {short_percent(before)} to {short_percent(after)}"
 
@@ -359,8 +369,10 @@ def _plan_command(facts: Facts, options: str | None) -> str:
     """Return the command that plans again: with the shares typed, or from a file if many."""
     options = options or "--validation validation.csv --target target.csv"
     words = shlex.split(options)
-    shown = facts.estimate if facts.decided is None else facts.shown
-    kept = ["--logits"] if "--logits" in words else []
+    shown = facts.shown
+    files = list(takewhile(lambda word: not word.startswith("--"), words))
+    kept = ["--validation", files[0]] if len(files) == 2 else []
+    kept += [flag for flag in PLANNED_FLAGS if flag in words]
     for option, value in pairwise(words):
         kept += [option, value] if option in PLANNED else []
     plan = shlex.join(["priorshift", "plan", "--width", f"{facts.plans[0]['width']:g}", *kept])
@@ -370,7 +382,8 @@ def _plan_command(facts: Facts, options: str | None) -> str:
     if len(names) <= TYPED and not any(set(',"=\n') & set(name) for name in names):
         pairs = zip(names, planned_shares(shown).tolist(), strict=True)
         return f"{plan} --priors {shlex.quote(','.join(f'{k}={p:.4g}' for k, p in pairs))}"
-    return f"priorshift estimate {options} --output shares.csv\n{plan} --priors shares.csv"
+    command = "estimate" if facts.assessment is None else "assess"
+    return f"priorshift {command} {options} --output shares.csv\n{plan} --priors shares.csv"
 
 
 # The numbers as JSON
