@@ -657,3 +657,12 @@ def test_what_labels_measure_has_its_interval(rng):
         f"{after.value:.1%} ({after.low:.1%} to {after.high:.1%}) after adapting."
     )
     assert said in " ".join(found.reasons)
+
+
+@pytest.mark.parametrize("lacking", ["y_proba_val", "y_val", "y_proba_target"])
+def test_what_is_missing_is_named(lacking):
+    rows = [[0.2, 0.8], [0.7, 0.3]]
+    given = {"y_proba_val": rows, "y_val": [1, 0], "y_proba_target": rows}
+    del given[lacking]
+    with pytest.raises(ValueError, match=f"^{lacking} is missing: pass y_proba_val, y_val and"):
+        ps.assess(**given)

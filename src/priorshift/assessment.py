@@ -68,11 +68,6 @@ FEW_ROWS = 30
 FEWEST_TARGET_ROWS = 10
 """Target rows below which nothing is said of what changed."""
 
-TOO_UNLIKE = 0.3
-"""Share of the target that looks like no mixture of classes, from which on the user's word that
-each class looks as it did is not taken: most targets have more once their columns are swapped or
-they were adapted before, and hardly any natural one does."""
-
 LABELS = 40
 """Labels of the target to ask for where a verdict is unclear."""
 
@@ -84,12 +79,6 @@ MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 10_000_000
 
 MOST_NAMED = 3
 """Classes that a sentence on decisions names."""
-
-RARE = 0.05
-"""Share of one of two classes below which accuracy says little."""
-
-TOO_WIDE = 0.5
-"""Width of an interval from which on nobody should report its share: a judgement, not a fit."""
 
 BUDGET = 40_000_000
 """Rows times classes that verdicts on many groups or windows go through in all."""
@@ -126,9 +115,8 @@ class Assessment:
         Class shares by these labels and all predictions, whatever changed: see `PPI`.
     kind : Kind
         Which kind of shift: how much of the change a change of class balance explains, with bounds,
-        and how much further the estimate moved than the calibrated mean.
-    unexplained : float
-        Bound on the share of the target that looks like no mixture of validation's classes.
+        how much further the estimate moved than the calibrated mean, and a bound on the share of
+        the target that looks like no mixture of validation's classes.
     calibrated_mean : PriorEstimate or None
         The other reading of the target: class shares if p(y|x) stayed. None for decisions.
     shares_to_report : PriorEstimate
@@ -166,7 +154,6 @@ class Assessment:
     measured: Measured | None
     ppi: PriorEstimate | None
     kind: Kind
-    unexplained: float
     calibrated_mean: PriorEstimate | None
     shares_to_report: PriorEstimate
     backtest: evidence.Backtest | None
@@ -448,6 +435,13 @@ def assess(
         classes, y_proba_val, y_proba_target = evidence.as_rows(
             *decided, y_proba_val, y_proba_target
         )
+    needed = {"y_proba_val": y_proba_val, "y_val": y_val, "y_proba_target": y_proba_target}
+    for name, part in needed.items():
+        if part is None:
+            raise ValueError(
+                f"{name} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
+                "y_pred_val, y_val and y_pred_target."
+            )
     if isinstance(method, PriorEstimate):
         classes = method.classes
         # source priors that come from validation are no second opinion on it
@@ -582,16 +576,17 @@ class Verdicts:
 
 @dataclass(frozen=True)
 class Data:
-    """Checked inputs; of a large target a sample."""
+    """Checked inputs; of a large target a sample.
+
+    `labelled` are the rows of the target with a label, `y_target` their labels.
+    """
 
     classes: Labels
     y_proba_val: Predictions
     y_val: Indices
     y_proba_target: Predictions
     labelled: Indices
-    """Rows of the target with a label."""
     y_target: Indices
-    """Their labels."""
     n_target: int
 
     @property
@@ -651,9 +646,7 @@ class Case:
     ----------
     estimate, mean : PriorEstimate
         Both readings of the target; decisions have no calibrated mean.
-    explained, kind : Explained or None, Kind
-    unexplained : float
-        Bound on the share of the target that looks like no mixture of validation's classes.
+    kind : Kind
     moved : float
         How far the estimate moved from the shares before, in total variation.
     promises : dict from action to Promise
@@ -704,8 +697,7 @@ class Case:
             self.after = self.diagnostics.accuracy_after
         # both readings of the target, and what actions gain under each
         self.mean: PriorEstimate | None = None
-        self.explained: evidence.Explained | None = None
-        self.kind, self.moved, self.changed, self.unexplained = Kind(), 0.0, 0.0, 0.0
+        self.kind, self.moved, self.changed = Kind(), 0.0, 0.0
         zero = Gain(0.0, 0.0)
         self.promises: dict[Action, Promise] = {"adapt": Promise(zero, zero, zero, zero, 0.0)}
         target = evidence.Acted(*[data.y_proba_target.values] * 3)
@@ -717,13 +709,12 @@ class Case:
             validation = evidence.act(estimate, data.y_proba_val.values, fitted.out_of_fold())
             shares = evidence.shares_by_reading(estimate, mean)
             self.moved = float(np.abs(shares.estimate - shares.before).sum() / 2)
-            ratio = evidence.amplification(shares.estimate, shares.mean, shares.before)
-            self.kind = Kind(1.0, 1.0, 1.0, ratio)  # nothing speaks against prior shift
+            kind = Kind(1.0, 1.0, 1.0)  # nothing speaks against prior shift
             if data.classes.size <= MOST_CLASSES:
                 sides = validation.y_proba, data.y_val, target.y_proba
-                found = self.explained = evidence.explain_by_priors(*sides, shares.before, level)
-                self.kind = Kind(found.value, *(found.interval or (0.0, 1.0)), ratio)
-                self.unexplained = found.unexplained
+                kind = evidence.explain_by_priors(*sides, shares.before, level)
+            ratio = evidence.amplification(shares.estimate, shares.mean, shares.before)
+            self.kind = kind._replace(amplification=ratio)
             known = (goal, validation, data.y_val, target, shares, groups)
             self.promises = {
                 "calibrate": evidence.promise(*known, adapts=False),
@@ -892,8 +883,10 @@ class Case:
             return seen
         if assumed and (swapped := self._target_swapped()) is not None:
             return swapped
-        unlike, surely = self.unexplained, kind.refuted or (found is not None and found.rejected)
-        if not assumed or kind.explained is None or unlike < TOO_UNLIKE or not surely:
+        unlike, surely = kind.unexplained, kind.refuted or (found is not None and found.rejected)
+        # most targets have more once their columns are swapped or they were adapted before, and
+        # hardly any natural one does
+        if not assumed or kind.explained is None or unlike < 0.3 or not surely:
             return None
         return fact("assumed_wrongly", unlike=min(unlike, 1.0), share=kind.explained)
 
@@ -902,7 +895,7 @@ class Case:
 
         Other changes can look like that, so it is a question, but enough to take nobody's word.
         """
-        data, unlike = self.data, self.unexplained
+        data, unlike = self.data, self.kind.unexplained
         if self.mean is None or self.mean.source_priors is None:
             return None
         rows = data.y_proba_val.values, data.y_val, data.y_proba_target.values
@@ -945,12 +938,13 @@ class Case:
             return ppi if error is None or error.mean() > ppi.standard_error.mean() else estimate
         if self.near is not None and self.near.gains is not None and not self.assumed:
             reading = evidence.shares_by_history(estimate, mean, self.near, self.level)
+        elif self.assumed and estimate.interval is not None:  # nothing else is possible, you say
+            reading = estimate
         else:
             reading = evidence.hedge_shares(
                 estimate,
                 mean,
                 self.kind,
-                self.unexplained,
                 supported=self.assumed or self.ruling.why == "helps",
                 n_val=self.data.y_val.size,
                 level=self.level,
@@ -978,14 +972,15 @@ class Case:
             elif not (found.rejected or self.errs_otherwise):  # else it is said elsewhere
                 yield found.fact_of_decisions()
         else:
-            if self.explained is not None and kind.explained is None:
+            if kind.explained is None:
                 noticed = test is not None and test.rejected
                 sizes = {"n_val": data.y_val.size, "n_target": data.n_target}
                 yield fact("little_changed" if noticed else "nothing_changed", **sizes)
-            elif self.explained is not None:
+            elif data.classes.size <= MOST_CLASSES:
                 yield fact("explained", share=kind.explained, low=kind.low, high=kind.high)
-            if self.assumed and kind.explained is not None and kind.explained < WELL:
-                yield fact("assumed", share=kind.explained)
+            if self.assumed:
+                well = kind.explained is None or kind.explained >= WELL
+                yield fact("assumed", share=None if well else kind.explained)
             if found is not None and (found.n_repeated_val or found.n_repeated_target):
                 yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
             full = self.promises["adapt"]
@@ -1023,7 +1018,8 @@ class Case:
             assert mean.source_priors is not None
             known["before"] = float(mean.source_priors[k])
             yield fact("readings", **known, low=low, high=high, level=level)
-            if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < RARE:
+            # where one of two classes is rare, accuracy says little
+            if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < 0.05:
                 label, other = data.classes[np.argsort(report.priors)].tolist()
                 share = float(report.priors.min())
                 yield fact("rare", label=str(label), other=str(other), share=share)
@@ -1118,7 +1114,6 @@ class Case:
             measured=self.measured,
             ppi=self.ppi,
             kind=self.kind,
-            unexplained=self.unexplained,
             calibrated_mean=self.mean,
             shares_to_report=report,
             backtest=past,
@@ -1207,7 +1202,8 @@ def vaguest_share(estimate: PriorEstimate) -> int | None:
     if estimate.interval is None:
         return None
     width = np.ptp(estimate.interval, axis=1)
-    return int(width.argmax()) if width.max() >= TOO_WIDE else None
+    # so wide an interval leaves nothing to report: a judgement, not a fit
+    return int(width.argmax()) if width.max() >= 0.5 else None
 
 
 def following(

@@ -4,13 +4,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from priorshift._results import Backend, make_frame, refuse_nan
-from priorshift._typing import Floats, Indices, Vector
+from priorshift._typing import Indices, Vector
 from priorshift.adapt import Goal, GoalName, cheapest, total_variation
 from priorshift.border import (
     Block,
@@ -49,15 +50,6 @@ from priorshift.words import by_other_goals
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
 """Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
-
-CLOSE, SHARE = 0.05, 0.25
-"""Methods agree if they are this close, or this share of what they say moved."""
-
-HARDLY = 0.02
-"""Share of cases in other classes up to which the class balance hardly changed."""
-
-FAR = 1.5
-"""Factor from the median of all methods beyond which one disagrees."""
 
 COLUMNS = {
     "moved": "share of the cases that belong to other classes than before",
@@ -128,46 +120,32 @@ def score_adapted(
     adapts: bool = True,
 ) -> Scores:
     """Adapt clean rows and score them against true column numbers, block by block."""
-    kernel = _AdaptedBlock(estimate if adapts else None, index, costs)
+    kernel = partial(_score_block, estimate if adapts else None, index, costs)
     hits, loss, paid = map_reduce(kernel, dense(rows))
-    found = _scores(hits, loss, index, estimate.priors)
-    return found if costs is None else replace(found, cost=paid / index.size)
-
-
-@dataclass(frozen=True)
-class _AdaptedBlock:
-    """Adapt a block of rows, and count its hits, its loss and its cost."""
-
-    estimate: PriorEstimate | None
-    index: Indices
-    costs: Vector | None
-
-    def __call__(self, block: Block, rows: slice) -> tuple[Vector, float, float]:
-        values: Any = block
-        if self.estimate is not None:
-            values = self.estimate.adapt(Predictions.from_checked(block))
-        return _judged(values, self.index[rows], self.costs)
-
-
-def _judged(values: Floats, index: Indices, costs: Vector | None) -> tuple[Vector, float, float]:
-    """Count correct decisions per class, sum -log(probability of the true class), and costs."""
-    n_classes = values.shape[1]
-    hits = np.bincount(index[values.argmax(axis=1) == index], minlength=n_classes)
-    of_truth = values[np.arange(index.size), index].astype(np.float64)
-    loss = -np.log(of_truth.clip(min=np.finfo(np.float64).eps)).sum()
-    paid = 0.0 if costs is None else float(costs[index, cheapest(values, costs)].sum())
-    return hits.astype(np.float64), float(loss), paid
-
-
-def _scores(hits: Vector, loss: float, index: Indices, priors: Vector) -> Scores:
-    counts = np.bincount(index, minlength=priors.size)
+    counts = np.bincount(index, minlength=estimate.priors.size)
     present = counts > 0
     return Scores(
         accuracy=float(hits.sum() / index.size),
         balanced_accuracy=float((hits[present] / counts[present]).mean()),
         log_loss=float(loss / index.size),
-        l1_error=float(np.abs(priors - counts / index.size).sum()),
+        l1_error=float(np.abs(estimate.priors - counts / index.size).sum()),
+        cost=None if costs is None else paid / index.size,
     )
+
+
+def _score_block(
+    estimate: PriorEstimate | None, index: Indices, costs: Vector | None, block: Block, rows: slice
+) -> tuple[Vector, float, float]:
+    """Adapt a block; count its hits per class, sum -log(probability of the truth), and costs."""
+    values: Any = block
+    if estimate is not None:
+        values = estimate.adapt(Predictions.from_checked(block))
+    y = index[rows]
+    hits = np.bincount(y[values.argmax(axis=1) == y], minlength=values.shape[1])
+    of_truth = values[np.arange(y.size), y].astype(np.float64)
+    loss = -np.log(of_truth.clip(min=np.finfo(np.float64).eps)).sum()
+    paid = 0.0 if costs is None else float(costs[y, cheapest(values, costs)].sum())
+    return hits.astype(np.float64), float(loss), paid
 
 
 # Comparisons
@@ -257,7 +235,7 @@ class Comparison:
         k = int(np.flatnonzero(self.classes == odd.disagrees_on)[0])
         shares = [r.estimate.priors[k] for r in judged if r.estimate is not None]
         own = 0.0 if odd.estimate is None else float(odd.estimate.priors[k])
-        far = sum((r.disagreement or 0.0) > FAR for r in judged)
+        far = sum((r.disagreement or 0.0) > 1.5 for r in judged)  # as `Disagreement` says
         ratio = odd.disagreement or 1.0
         return Disagreement(ratio, odd.method, odd.disagrees_on, own, float(np.median(shares)), far)
 
@@ -554,8 +532,9 @@ def _in_agreement(chosen: dict[str, PriorEstimate], classes: NDArray[Any]) -> st
     shares, source, moved = first.priors, first.source_priors, first.total_variation
     apart = float(total_variation(priors[:, None], priors[None]).max())
     agree = "says" if len(chosen) == 1 else "agree"
-    if apart <= max(CLOSE, SHARE * moved):
-        if moved <= HARDLY:
+    # methods agree if they are close, or within a share of what they say moved
+    if apart <= max(0.05, 0.25 * moved):
+        if moved <= 0.02:
             return f"{names} {agree}: the class balance hardly changed."
         k = int(movers(shares - source, 1)[0])
         how = "grew" if shares[k] > source[k] else "fell"

@@ -5,8 +5,8 @@ groups are solved together, each to its own duality gap: likelihoods as one batc
 problems, inversions as one linear system with as many right-hand sides as groups. EM and MAP work
 on the rows themselves: those of each group are its own mixture problem.
 
-**How far to pool.** The mean decision :math:`q_g` of a group with :math:`n_g` rows varies with its
-rows and its priors,
+**How far to pool**: what a small group borrows from the others. The mean decision :math:`q_g` of a
+group with :math:`n_g` rows varies with its rows and its priors,
 
 .. math:: q_g \sim N\!\left(\mu,\ \Sigma / n_g + v\, C D C^T\right), \qquad
     D = \mathrm{diag}(d) - d d^T,
@@ -92,15 +92,6 @@ Pooling = float | Literal["auto"] | None
 
 LARGEST_BLOCK_BYTES = 2**25
 """Every block adds to the sums of all groups: with many groups, blocks must be large."""
-
-N_PARTS = 2
-"""Every part that is being counted holds the sums of all groups: few parts, little memory."""
-
-COUNT_BYTES = 2**23
-"""Posteriors that are formed at once to be counted."""
-
-MOST_DENSE = 4
-"""Whole numbers are counted instead of sorted if they span at most this many times the rows."""
 
 LOG_VARIANCES = np.linspace(-7, 1, 33)
 """The grid on which log10 v is searched; v = 0 is tried too, and the best interval is refined."""
@@ -216,7 +207,8 @@ def count_groups(y_proba: Rows, names: Labels, codes: Indices, decision: Decisio
     size = min(max(BLOCK_BYTES, 8 * G * K), LARGEST_BLOCK_BYTES)
     data = y_proba if decision == "hard" else dense(y_proba)
     kernel = partial(_count_block, codes, G, decision)
-    counts, second = map_reduce(kernel, data, block_bytes=size, n_parts=N_PARTS)
+    # every part that is being counted holds the sums of all groups: few parts, little memory
+    counts, second = map_reduce(kernel, data, block_bytes=size, n_parts=2)
     if decision == "hard":
         second = np.diag(counts.sum(axis=0))
     return GroupCounts(names, decision, np.bincount(codes, minlength=G), counts, second)
@@ -269,7 +261,8 @@ def encode_groups(labels: Labels) -> tuple[Labels, Indices]:
     """
     if labels.dtype.kind in "iu" and labels.size:
         low, high = int(labels.min()), int(labels.max())
-        if high - low < MOST_DENSE * labels.size and high < 2**62 and low > -(2**62):
+        # counting is faster than sorting where numbers span little more than the rows
+        if high - low < 4 * labels.size and high < 2**62 and low > -(2**62):
             offsets = labels.astype(np.intp) - low
             present = np.bincount(offsets) > 0
             number = np.cumsum(present) - 1
@@ -301,7 +294,7 @@ def match_groups(labels: Labels, groups: Labels) -> Indices:
 
 @dataclass(frozen=True)
 class Pool:
-    r"""Mean decisions of groups along the axes of noise and signal, and how far they are pooled.
+    r"""Mean decisions of groups along the axes of noise and signal, and what they borrow.
 
     Attributes
     ----------
@@ -1054,7 +1047,7 @@ def _pool_posteriors(
         block = np.divide(block, total, out=np.tile(around, (block.shape[0], 1)), where=total > 0)
         return count_groups(block, rows.names, rows.codes[part], "soft")
 
-    counts = reduce(add, map(count, row_blocks(n, K, COUNT_BYTES)))
+    counts = reduce(add, map(count, row_blocks(n, K, 2**23)))  # bytes of posteriors at once
     R = counts.second / counts.n_rows.sum() / around
     lost = R.sum(axis=0) <= 0  # no row gives the class any probability: as if always recognised
     R[lost, lost] = 1.0

@@ -55,7 +55,6 @@ from priorshift.estimators import Auto, PriorEstimate, PriorEstimator
 from priorshift.evidence import explain_by_priors
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.text import brief
-from priorshift.verdict import REFUTED
 
 MOST_CLASSES = 500
 """Classes beyond which it is not checked whether prior shift explains a target."""
@@ -424,9 +423,9 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             return  # other models than `estimator_` made the out-of-fold predictions
         before = np.bincount(rows.y, minlength=K) / rows.y.size
         found = explain_by_priors(rows.y_proba, rows.y, y_proba, before)
-        if found.value is not None and found.interval[1] < REFUTED:  # type: ignore[index]
+        if found.refuted:
             warn_user(
-                f"a change of class balance explains only {found.value:.0%} of what changed in "
+                f"a change of class balance explains only {found.explained:.0%} of what changed in "
                 "the predictions, and adapting assumes that nothing else did: it may harm. See "
                 "assess.",
                 PriorShiftWarning,

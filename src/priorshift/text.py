@@ -19,9 +19,6 @@ MISSING = "–"
 """Stands where there is no number."""
 
 MINUS = "−"
-LONGEST = 22
-"""Characters of a name that is shortened."""
-
 LONGEST_NAME = 60
 """Characters of a name in a message."""
 
@@ -30,9 +27,6 @@ NOTHING = 1e-12
 
 BIDIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Marks that turn the direction of the text around them."""
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How cells begin that a spreadsheet takes for a formula."""
 
 _SAFE_CSV: ContextVar[bool] = ContextVar("safe_csv", default=False)
 
@@ -170,7 +164,8 @@ def csv_cells(row: Sequence[Any]) -> Sequence[Any]:
 
 
 def _is_formula(cell: Any) -> bool:
-    if not isinstance(cell, str) or not cell.startswith(FORMULA):
+    # a spreadsheet takes these for a formula
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
         return False
     try:
         float(cell.replace(",", "."))
@@ -240,7 +235,7 @@ def quoted(name: str) -> str:
     return f"“{short}”" if short.isascii() else f"“{_ISOLATE}{short}{_END}”"
 
 
-def shorten(label: Any, longest: int = LONGEST) -> str:
+def shorten(label: Any, longest: int = 22) -> str:
     """Return a name on one line, its middle left out if long: names differ at either end.
 
     Examples
@@ -350,11 +345,12 @@ def short_points(change: float) -> str:
 
     Examples
     --------
-    >>> short_points(0.166), short_points(-0.0517), short_points(0.0)
+    >>> short_points(0.166), short_points(-0.0517), short_points(-0.0001)
     ('+17', '−5.2', '+0.0')
     """
     size = 100 * abs(change)
-    return f"{MINUS if change < 0 else '+'}{size:.{0 if size >= 9.95 else 1}f}"
+    sign = MINUS if change < 0 and size >= 0.05 else "+"
+    return f"{sign}{size:.{0 if size >= 9.95 else 1}f}"
 
 
 def number(value: float | None, figures: int = 3) -> str:

@@ -108,12 +108,19 @@ class Promise(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Which kind of shift: what a change of balance explains, with bounds, and amplification."""
+    """Which kind of shift: how much of the change in predictions a change of balance explains.
+
+    `explained` is between 0 and 1, and None where predictions changed no more than noise does;
+    `low` and `high` are its bounds. `amplification` is how much further prior shift moves the
+    shares than the calibrated mean does. `unexplained` bounds the share of the target that is like
+    no mixture of validation's classes.
+    """
 
     explained: float | None = None
     low: float = 0.0
     high: float = 1.0
     amplification: float = 1.0
+    unexplained: float = 0.0
 
     @property
     def well_explained(self) -> bool:

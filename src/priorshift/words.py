@@ -25,15 +25,8 @@ from priorshift.text import (
 Aim = Literal["accuracy", "balanced_accuracy", "log_loss", "cost"]
 """What a gain is in."""
 
-LONGEST_NAMED = 16
-"""Characters of a class name in a sentence that names several."""
-
 ENOUGH_POWER = 0.8
 """Chance of noticing a shift from which on not noticing one is evidence that there is none."""
-
-
-WEAK = 0.1
-"""Mean change of rank of confidence: a test that misses smaller ones is weak."""
 
 
 class Fact(NamedTuple):
@@ -265,7 +258,7 @@ def decisions_headline(
 
 
 def _short(name: Any) -> str:
-    return quoted(shorten(name, LONGEST_NAMED))
+    return quoted(shorten(name, 16))
 
 
 def change(goal: Aim, low: float, high: float) -> str:
@@ -322,7 +315,8 @@ def _p(p_value: float) -> str:
 
 
 def _balance_explains(p_value: float, least: float | None) -> str:
-    weak = least is None or least > WEAK
+    # a test that misses a mean change of rank of a tenth is weak
+    weak = least is None or least > 0.1
     but = ", but so few rows would hardly show anything else" if weak else ""
     return f"A change of class balance alone explains the target (p = {p_value:.2f}){but}."
 
@@ -440,8 +434,11 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "too small to tell how much of it a new class balance explains.",
     "nothing_changed": "From {n_val:,} validation rows to {n_target:,} of the target, the "
     "predictions changed no more than chance does.",
-    "assumed": "You say that each class looks as it did. The verdict takes your word for it, "
-    "though a change of class balance explains only {share:.0%} of the change.",
+    "assumed": lambda share: (
+        "You say that each class looks as it did. The verdict takes your word for it"
+        + ("." if share is None else ", though a change of class balance explains only ")
+        + ("" if share is None else f"{share:.0%} of the change.")
+    ),
     "assumed_wrongly": "You say that each class looks as it did, but up to {unlike:.0%} of the "
     "target looks like no mixture of validation's classes, and a change of class balance explains "
     "only {share:.0%} of the change. Perhaps its columns are in another order, or its "

@@ -114,6 +114,17 @@ def test_errors_say_what_to_do(costs, message):
         ps.decide([[0.2, 0.3, 0.5]], costs)
 
 
+def test_a_nested_mapping_says_what_pairs_say():
+    risk, names = np.array([0.02, 0.2, 0.6]), ["well", "ill"]
+    nested, pairs = {"ill": {"well": 10}}, {("ill", "well"): 10}
+    found = ps.decide(risk, nested, classes=names)
+    assert (
+        found.tolist() == ps.decide(risk, pairs, classes=names).tolist() == names[:1] + ["ill"] * 2
+    )
+    mixed = ps.decide(risk, nested | {("well", "ill"): 100}, classes=names)
+    assert mixed.tolist() == ["well"] * 3
+
+
 def test_reject_is_a_number():
     with pytest.raises(ValueError, match="reject must be a finite number"):
         ps.decide([[0.5, 0.5]], reject=np.nan)

@@ -92,8 +92,15 @@ def test_keys_that_differ_are_refused_with_three_examples(tables, make):
 def test_keys_that_occur_twice_are_refused(tables, make):
     frame, there, _ = tables
     twice = {name: [cells[0], *cells[:-1]] for name, cells in there.items()}
-    with pytest.raises(ValueError, match=r"'filename' in labels has 'img.*more than once"):
+    twice["species"][0] = "cow"
+    with pytest.raises(ValueError, match=r"'filename' in labels repeats 'img.*; keep one row"):
         ps.join_labels(frame, make(twice))
+
+
+def test_a_row_of_labels_that_was_copied_counts_once(tables, make):
+    frame, there, labels = tables
+    copied = {name: [*cells, *cells[:3]] for name, cells in there.items()}
+    assert column(ps.join_labels(frame, make(copied)), "species") == labels.tolist()
 
 
 def test_without_a_shared_column_rows_are_joined_by_position(tables, make):
@@ -136,3 +143,6 @@ def test_rows_cannot_be_dropped_if_no_key_matches():
     with pytest.raises(ValueError, match="No key is in both") as refused:
         match_rows(["a", "b"], ["c"], "rows", "labels", partial=True)
     assert "drop" not in str(refused.value)
+    assert "letter case" not in str(refused.value)
+    with pytest.raises(ValueError, match="differ only by letter case: spell them alike"):
+        match_rows(["A.JPG", "b"], ["a.jpg", "b"], "rows", "labels")

@@ -97,6 +97,9 @@ def test_one_column_of_the_positive_class(write, ok, tmp_path):
         ("--validation", "FILE"),
         ("--known-priors", "ant=1,bee=1,cow=1"),
         ("--source-priors", "ant=1,bee=1,cow=1"),
+        ("--goal", "log_loss"),
+        ("--target-labels", "FILE"),
+        ("--history-column", "month"),
     ],
 )
 def test_options_that_an_adapter_settles(files, refuse, adapter, more):

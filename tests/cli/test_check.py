@@ -159,6 +159,17 @@ def test_decisions_are_shown(judged, ok, ask):
     assert "t.csv: 4 rows, 3 classes, decisions in 'verdict', no labels" in shown
 
 
+@pytest.mark.parametrize("command", ["check", "assess"])
+def test_decisions_that_nobody_named_are_no_probabilities_and_no_labels(judged, refuse, command):
+    numbers = {"id": ["17", "18", "19"], "verdict": ["good", "bad", "good"]}
+    validation = judged("v.csv", **numbers, human=["good", "bad", "bad"])
+    line = refuse(1, command, validation, judged("t.csv", **numbers), "--label-column", "human")
+    assert "v.csv has no probabilities: its only numbers, 'id', are not from 0 to 1" in line
+    assert line.endswith("name their column with --predicted-column.")
+    if command == "check":  # and what target and validation have both are no labels either
+        assert "has no probabilities" in refuse(1, command, validation, judged("t.csv", **numbers))
+
+
 def test_problems_of_decisions_are_those_of_other_commands(judged, run, refuse):
     validation = judged("v.csv", verdict=["good", "bad"], label=["good", "bad"])
     strange = judged("t.csv", verdict=["bad", "awful"])

@@ -146,6 +146,8 @@ def test_one_column_that_nothing_explains(binary, write, refuse):
     line = refuse(1, "estimate", *files)
     assert "nothing says of which class" in line
     assert line.endswith("--positive-class a or b.")
+    line = refuse(1, "estimate", *files, "--positive-class", "B")
+    assert line == "--positive-class B is none of the labels, which are 'a', 'b'. Did you mean b?"
     many = write(
         "w.csv", p_val[:, None], np.array(["a", "b", "c"])[np.arange(y.size) % 3], classes=["proba"]
     )

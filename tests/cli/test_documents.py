@@ -200,6 +200,19 @@ def test_a_method_that_refuses_is_a_row(data, files, write, ok, ask, monkeypatch
     assert em["disagreement"] is None
 
 
+def test_what_all_methods_warn_of_is_said_once(write, ok, rng):
+    ill = rng.random(2000) < 0.05
+    risk = 1 / (1 + np.exp(0.5 - 2 * rng.normal(loc=1.5 * ill)))  # as after class weights
+    rows = np.column_stack([1 - risk, risk])
+    validation = write("v.csv", rows, np.where(ill, "ill", "well"), classes=("well", "ill"))
+    target = write("t.csv", rows[:500], classes=("well", "ill"))
+    told = ok(
+        "compare", validation, target, *(f"--method={name}" for name in ("em", "scm-l", "cm-l"))
+    ).stderr
+    assert told.count("predictions on validation contradict its labels") == 1
+    assert "Warning by em, scm-l, cm-l: " in told
+
+
 @pytest.mark.parametrize("labels", ["missing", "strange"])
 def test_labels_that_cannot_score_are_left_out(data, files, write, ok, labels):
     y = ["" if labels == "missing" else "yak", *data.y[1:]]

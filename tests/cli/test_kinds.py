@@ -117,6 +117,18 @@ def test_history_and_the_users_word(files):
     assert "year" in run("assess", *files[:2], "--history-column", "year", code=1).stderr
 
 
+def test_an_empty_month_is_named_by_its_line(files, tmp_path):
+    validation, target, _ = files
+    holes = tmp_path / "holes.csv"
+    holes.write_text(validation.read_text().replace(",2025-01\n", ",\n", 1))
+    for words in (
+        ("backtest", holes, "--group-column", "month"),
+        ("assess", holes, target, "--history-column", "month"),
+    ):
+        assert "'month' in" in (said := run(*words, code=1).stderr)
+        assert "is empty in 1 rows, first in line 2" in said.replace("\n", " ")
+
+
 def test_backtest(files, tmp_path):
     validation = files[0]
     shown = run("backtest", validation, "--group-column", "month").stdout
@@ -141,3 +153,51 @@ def test_rows_to_label_of_an_npz_have_the_arrays_that_are_columns(files, tmp_pat
         rows = list(csv.DictReader(stream))
     assert list(rows[0]) == ["row", "site", "label"]
     assert all(row["site"] == site[int(row["row"]) - 1] for row in rows)
+
+
+@pytest.fixture(scope="module")
+def weighted(tmp_path_factory):
+    """Prior shift: fewer are ill, and only your word tells it from fewer who look ill."""
+    folder, rng = tmp_path_factory.mktemp("weighted"), np.random.default_rng(1)
+    for name, n, share in (("validation", 1500, 0.5), ("target", 3000, 0.1)):
+        ill = rng.random(n) < share
+        risk = 1 / (1 + np.exp(2 - 2 * rng.normal(loc=2.0 * ill)))
+        rows = [f"{p},{NAMES[int(not of)]}" for p, of in zip(risk.tolist(), ill, strict=True)]
+        if name == "target":
+            rows = [row.partition(",")[0] for row in rows]
+        head = "risk,label" if name == "validation" else "risk"
+        (folder / f"{name}.csv").write_text("\n".join([head, *rows]) + "\n")
+    return folder / "validation.csv", folder / "target.csv", "--positive-class", "ill"
+
+
+def test_adapt_and_report_come_to_the_verdict_of_assess(weighted, files, tmp_path):
+    page, out = tmp_path / "r.html", tmp_path / "a.csv"
+    todo = tmp_path / "todo.csv"
+    run("assess", *files[:2], "--rows-to-label", todo)
+    header, *lines = todo.read_text().splitlines()
+    filled = [line + files[2][int(line.split(",")[0]) - 1] for line in lines]
+    todo.write_text("\n".join([header, *filled]) + "\n")
+    plain = run("assess", *weighted).stdout.splitlines()[0]
+    for data, more in (
+        (weighted, ("--assume-prior-shift",)),
+        (files[:2], ("--target-labels", todo)),
+        (files[:2], ("--history-column", "month")),
+    ):
+        told = json.loads(run("assess", *data, *more, "--json").stdout)
+        assert told["sentence"] != plain
+        assert told["sentence"] in run("adapt", *data, *more, "--output", out).stderr
+        written = json.loads(run("report", *data, *more, "--output", page, "--json").stdout)
+        assert written["verdict"] == told["verdict"]
+        shown = page.read_text(encoding="utf-8")
+        assert told["sentence"].partition(":")[2][:40] in shown
+        assert ("assume_prior_shift=True" in shown) == ("--assume-prior-shift" in more)
+
+
+def test_under_your_word_one_interval_is_left(weighted):
+    told = json.loads(run("assess", *weighted, "--assume-prior-shift", "--json").stdout)
+    report, estimate = told["shares_to_report"], told["estimate"]
+    assert report["priors"] == estimate["priors"]
+    assert report["interval"] == estimate["interval"]
+    assert report["interval_method"] != "readings"
+    said = "You say that each class looks as it did. The verdict takes your word for it."
+    assert said in told["reasons"]

@@ -245,8 +245,9 @@ def test_keys_that_differ_or_repeat_are_refused(data, both, write, refuse):
     other = write("y.csv", nothing, data.y_val, classes=(), filename=[f"x{n}" for n in names])
     line = refuse(1, *named, other)
     assert "'img000', 'img001', 'img002' and 297 more only in 'filename' in" in line
-    twice = write("y.csv", nothing, data.y_val, classes=(), filename=[names[1], *names[1:]])
-    assert "'img001' more than once" in refuse(1, *named, twice)
+    labels = np.where(np.arange(data.y_val.size) == 0, "another", data.y_val)
+    twice = write("y.csv", nothing, labels, classes=(), filename=[names[1], *names[1:]])
+    assert "repeats 'img001'; keep one row of each" in refuse(1, *named, twice)
     assert "has no column 'id'" in refuse(1, *named, twice, "--key", "id")
     two = write("y.csv", nothing, data.y_val, classes=(), filename=names, ant=names)
     assert "the key with --key" in refuse(1, *named, two)

@@ -16,7 +16,7 @@ from scipy.special import expit
 from sklearn import metrics
 
 import priorshift as ps
-from priorshift.compare import Comparison, MethodResult, Scores, _judged, _scores, compare
+from priorshift.compare import Comparison, MethodResult, Scores, compare, score_adapted
 
 CLASSES = np.array(["ant", "bee", "<cow>"])
 
@@ -43,8 +43,7 @@ def make(priors, method="em", **more):
 def score(y_proba, y, priors, *, classes):
     """Score adapted predictions and estimated priors against labels."""
     index = np.array([list(classes).index(label) for label in y])
-    hits, loss, _ = _judged(np.asarray(y_proba), index, None)
-    return _scores(hits, loss, index, np.asarray(priors))
+    return score_adapted(make(priors).estimate, np.asarray(y_proba), index, adapts=False)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.integers(1, 40))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 import priorshift as ps
 from priorshift.border import rows
@@ -734,6 +734,19 @@ def test_rows_of_validation_keep_their_weights_and_labels(simulation, rng, equal
     sample, order = auto._sample, auto._calibration.order
     np.testing.assert_array_equal(sample.weight, weight[order])
     np.testing.assert_array_equal(sample.y, y[order])
+
+
+def test_outputs_that_find_other_shares_on_validation_than_its_labels_do_not_count(rng):
+    def draw(n, share):  # a model trained on equal shares that is not sure enough of itself
+        y = (rng.random(n) < share).astype(int)
+        return expit(0.8 * (1.8 * (rng.normal(size=n) + 1.8 * y) - 1.62) - 0.6), y
+
+    y_proba, y = draw(6000, 0.034)
+    target, truth = draw(20_000, 0.012)
+    auto = ps.Auto(random_state=0).fit(y_proba, y, source_priors=0.5)
+    assert ps.EM().fit(y_proba, y, source_priors=0.5).estimate(y_proba).priors[1] < 0.001
+    assert auto._raw_weight == 0
+    assert auto.estimate(target).priors[1] == pytest.approx(truth.mean(), abs=0.006)
 
 
 @pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")

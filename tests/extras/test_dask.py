@@ -227,7 +227,7 @@ def test_blocks_are_the_rows_in_order_however_they_are_chunked(sizes, n_rows):
     numbers = np.arange(2.0 * sum(sizes)).reshape(-1, 2)
     with dask.config.set(scheduler="sync"):
         table = DaskTable(da.from_array(numbers, chunks=(tuple(sizes), 1)))
-        found = table.map_parts(lambda blocks: list(blocks), 1, n_rows, lambda _: None)
+        found = table.map_parts(list, 1, n_rows)
     assert len(found) == len(sizes)
     row = 0
     for rows, block in (each for part in found for each in part):
@@ -238,7 +238,7 @@ def test_blocks_are_the_rows_in_order_however_they_are_chunked(sizes, n_rows):
     assert row == len(numbers)
 
 
-# Rows and progress
+# Rows
 
 
 def test_row_numbers_are_those_of_the_whole(data):

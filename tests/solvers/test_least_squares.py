@@ -231,3 +231,11 @@ def test_what_never_varies_gets_a_little_variance():
     np.testing.assert_allclose(np.diagonal(found), np.array([0, 2, 4]) + 2 * RIDGE, rtol=1e-14)
     nothing = np.diagonal(_least_squares._regular(np.zeros((2, 2))))
     assert ((nothing > 1e-100) & (nothing < 1e-60)).all()
+
+
+def test_equations_that_can_be_solved_are_solved_to_the_last_digits(rng):
+    """Where the penalty is small, Jw = q exactly; the ridge that leads there leaves 1e-11."""
+    J = 0.1 * np.eye(4) + 0.01 * rng.random((4, 4))
+    w = np.array([0.2, 1.5, 0.7, 3.0])
+    found = regularised_ratio(J, J @ w, 1e-6, tol=1e-12)
+    np.testing.assert_allclose(found.value, w, rtol=0, atol=2e-12)

@@ -92,8 +92,9 @@ def decide(
         Probabilities. If 1-D, the probability of the second class.
     costs : array-like of shape (n_classes, n_decisions) or mapping, optional
         Rows are true classes, columns are decisions. A mapping such as
-        ``{("sick", "healthy"): 10}`` sets the cost of calling a sick person healthy; other errors
-        cost 1, and correct decisions 0. By default every error costs 1.
+        ``{("sick", "healthy"): 10}``, or nested ``{"sick": {"healthy": 10}}`` as in JSON, sets the
+        cost of calling a sick person healthy; other errors cost 1, and correct decisions 0. By
+        default every error costs 1.
     classes : array-like of shape (n_classes,), optional
         Names of the columns; by default the column names of a frame.
     reject : float, optional
@@ -138,11 +139,17 @@ def check_costs(costs: Any, classes: Labels | None, n_classes: int) -> Vector | 
     if isinstance(costs, Mapping):
         names = list(range(n_classes)) if classes is None else classes.tolist()
         place, matrix = {str(name): k for k, name in enumerate(names)}, 1.0 - np.eye(n_classes)
-        for pair, cost in costs.items():
+        pairs: dict[Any, Any] = {}
+        for key, value in costs.items():
+            if isinstance(value, Mapping):
+                pairs |= {(key, decision): cost for decision, cost in value.items()}
+            else:
+                pairs[key] = value
+        for pair, cost in pairs.items():
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise ValueError(
                     f"costs as a mapping have keys (true class, decision); got {brief(pair)}. "
-                    "Write {('sick', 'healthy'): 10}."
+                    "Write {('sick', 'healthy'): 10}, or {'sick': {'healthy': 10}}."
                 )
             if unknown := [name for name in pair if str(name) not in place]:
                 raise ValueError(

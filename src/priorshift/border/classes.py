@@ -535,8 +535,8 @@ def order_in_words(values: Any, y: Indices | None, classes: Labels) -> str | Non
     names = classes[np.argsort(order)].tolist()
     return (
         "the columns seem to be in a different order from the classes: accuracy on validation is "
-        f"{before:.0%}, but {after:.0%} if the columns were {some(names)}. Check classes= and the "
-        "header."
+        f"{before:.0%}, but {after:.0%} if the columns were {some(names)}. Check "
+        f"{argument('order_of_columns', 'classes=')} and the header."
     )
 
 

@@ -393,6 +393,13 @@ def _two_classes(
             positive = max(names)
     if positive is None:
         what = tables[0].where if column is None else f"{column!r} in {tables[0].where}"
+        read = [table for table in tables if table.is_table and table.kind == "proba"]
+        if column is not None and read and not _probability_columns(read, [column]):
+            raise ValueError(
+                f"{tables[0].where} has no probabilities: its only numbers, {column!r}, are not "
+                "from 0 to 1. If there are decisions only, name their column with "
+                f"{argument('y_pred_val')}."
+            )
         likely = [name for name in names if name.lower() in POSITIVE_NAMES]
         hint = f"{argument('positive_class')} {' or '.join(likely or names or ['1'])}"
         raise ValueError(
@@ -400,6 +407,13 @@ def _two_classes(
             f"column per class, or say whose probability it is: {hint}."
         )
     others = [name for name in names if name != positive]
+    if len(names) == 2 and len(others) == 2:
+        close = [name for name in names if name.lower() == positive.lower()]
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise ValueError(
+            f"{argument('positive_class')} {positive} is none of the labels, which are "
+            f"{some(names)}.{hint}"
+        )
     if len(others) > 1:
         raise ValueError(
             f"one column of predictions needs two classes, but the labels are {some(names)}; give "

@@ -153,9 +153,14 @@ def read_joined(
         return label, found
     key = shared[0] if on is None else on
     theirs = _spelt(key, rows) or key
+    keys = as_text(np.asarray(labels.read(key)))
+    pairs = {pair: at for at, pair in enumerate(zip(keys, as_text(found), strict=True))}
+    if len(pairs) < keys.size:  # rows that were copied say the same again
+        once = list(pairs.values())
+        keys, found = keys[once], found[once]
     at = match_rows(
         rows.read(theirs),
-        labels.read(key),
+        keys,
         f"{brief(theirs)} in {rows.where}",
         f"{brief(key)} in {labels.where}",
         partial=partial,
@@ -182,7 +187,8 @@ def match_rows(
         repeated = [key for key, n in Counter(each.tolist()).items() if n > 1]
         if repeated:
             raise ValueError(
-                f"{name} has {_examples(repeated)} more than once; a key must tell rows apart."
+                f"a key must tell rows apart, but {name} repeats {_examples(repeated)}; keep one "
+                "row of each."
             )
     lost, spare = np.setdiff1d(wanted, present), np.setdiff1d(present, wanted)
     if lost.size or spare.size:
@@ -192,6 +198,9 @@ def match_rows(
             if each.size
         ]
         said = f"the keys differ: {'; '.join(sides)}."
+        cases = [np.char.lower(each).tolist() for each in (lost, spare)]
+        if not set(cases[0]).isdisjoint(cases[1]):
+            said += " Some differ only by letter case: spell them alike."
         if partial and lost.size == wanted.size:
             raise ValueError(f"{said} No key is in both, so no row has a label: correct the keys.")
         if not partial:
@@ -218,9 +227,10 @@ def _label_of(labels: Columns, keys: Sequence[str]) -> str:
     others = [name for name in labels.names if name not in keys]
     likely = [name for name in LABEL_NAMES if name in (others or labels.names)]
     if len(others) != 1 and not likely:
+        remedy = "call it 'label', or keep the key and the labels only"
         raise ValueError(
             f"nothing says which column of {labels.where} holds the labels ({some(labels.names)}); "
-            "call it 'label', or keep the key and the labels only."
+            f"{argument('label_column', remedy)}."
         )
     return others[0] if len(others) == 1 else likely[0]
 

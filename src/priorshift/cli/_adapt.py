@@ -42,7 +42,7 @@ RESUMABLE_BYTES = 2**27
 
 @command("adapt validation.csv target.csv --output adapted.csv")
 @options.data_options(validation="EM, MAP, --known-priors and --adapter can do without.")
-@options.target_labels_option
+@options.evidence_options
 @options.goal_options
 @options.method_option(target_labels=True)
 @options.known_priors_option
@@ -63,7 +63,6 @@ RESUMABLE_BYTES = 2**27
     help="Add a column of this name with the decision on each row: the likeliest class or, with "
     "--costs, the cheapest.",
 )
-@options.assume_option
 @options.overwrite_option
 @options.json_option
 def adapt(
@@ -130,10 +129,10 @@ def _check_usage(
 ) -> None:
     """Refuse what cannot go together, before any work is done."""
     if request.adapter is not None:
-        more = request.costs or request.target_label_column or request.goal != "accuracy"
-        if options.was_typed("method") or more:
-            what = "--method" if not more else "--costs, --goal and --target-label-column"
-            raise click.UsageError(f"--adapter says how to adapt; leave out {what}.")
+        settled = "method costs goal target_label_column target_labels history_column"
+        for name in filter(options.was_typed, settled.split()):
+            what = name.replace("_", "-")
+            raise click.UsageError(f"--adapter says how to adapt; leave out --{what}.")
     if request.predicted_column is not None:
         raise click.UsageError(
             "decisions without probabilities cannot be adapted; use priorshift estimate for the "

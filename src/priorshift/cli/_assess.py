@@ -22,20 +22,7 @@ from priorshift.files import write_text
     ),
 )
 @options.data_options(validation="Required.")
-@options.target_labels_option
-@click.option(
-    "--target-labels",
-    type=options.EXISTING,
-    help="Labels of some target rows: the file that --rows-to-label wrote, with the column label "
-    "filled in.",
-)
-@click.option(
-    "--history-column",
-    metavar="NAME",
-    help="Column of validation with the month, site or other group of each row: the verdict then "
-    "rests on what would have helped in these groups.",
-)
-@options.assume_option
+@options.evidence_options
 @click.option(
     "--rows-to-label",
     type=options.OutputPath(".csv"),
@@ -49,9 +36,7 @@ def assess(
     method: str, rows_to_label: Path | None, output: Path | None, as_json: bool, **named: Any
 ) -> None:
     """Estimate the class priors, test for a shift, and say whether to adapt: start here."""
-    history = named["history_column"]
-    request = options.Request(**named, not_classes=() if history is None else (history,))
-    with open_data(request) as data, busy("Assessing"):
+    with open_data(options.Request(**named)) as data, busy("Assessing"):
         data.validation("an assessment")
         found = cast("Assessment", data.assess(method))
         if rows_to_label is not None:

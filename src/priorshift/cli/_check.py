@@ -97,7 +97,7 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
     # where labels are not found, a column of them may stand among the classes, or hide them
     hidden = None
     if known is None:
-        hidden = next((at for at, file in enumerate(opened) if read.label_hint(file)), None)
+        hidden = 0 if read.label_hint(opened[0]) else None
     labelled = hidden if validation is None else validation
     try:
         files, columns = by_class(opened, read.names_of(known), request)

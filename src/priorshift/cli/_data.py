@@ -394,7 +394,7 @@ def open_file(path: Path, request: Request) -> PredictionFile:
         label_column=column,
         logits=request.logits,
         title="stdin" if path == request.stdin else "",
-        ignored=request.not_classes,
+        ignored=tuple(filter(None, (*request.not_classes, request.history_column))),
         bounded=not request.any_size,
     )
     for remark in file.stored.remarks:

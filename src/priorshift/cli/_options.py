@@ -457,8 +457,24 @@ pooling_option = click.option(
     "so many more rows of every group followed the pooled priors.",
 )
 
-assume_option = click.option(
-    "--assume-prior-shift",
-    is_flag=True,
-    help="You vouch that each class looks as it did and only the class balance changed.",
+evidence_options: Decorator = add(
+    target_labels_option,
+    click.option(
+        "--target-labels",
+        type=EXISTING,
+        help="Labels of some target rows: the file that assess --rows-to-label wrote, with the "
+        "column label filled in.",
+    ),
+    click.option(
+        "--history-column",
+        metavar="NAME",
+        help="Column of validation with the month, site or other group of each row: the verdict "
+        "then rests on what would have helped in these groups.",
+    ),
+    click.option(
+        "--assume-prior-shift",
+        is_flag=True,
+        help="You vouch that each class looks as it did and only the class balance changed.",
+    ),
 )
+"""What a verdict may rest on beside predictions; commands that share it come to the same."""

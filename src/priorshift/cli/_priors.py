@@ -190,13 +190,13 @@ def read_costs(text: str, classes: Labels) -> Vector:
     column.
     """
     path = Path(text)
-    pairs: dict[tuple[str, str], Any]
+    pairs: dict[Any, Any]
     try:
         if not _is_file(text):
             pairs = _typed_costs(text, classes)
         elif path.suffix.lower() == ".json":
             found = json.loads(path.read_text(encoding="utf-8"))
-            pairs = {(true, d): cost for true, row in found.items() for d, cost in row.items()}
+            pairs = {true: dict(row) for true, row in found.items()}
         else:
             with path.open(encoding="utf-8-sig", newline="") as stream:
                 (_, *decisions), *rows = list(csv.reader(stream))

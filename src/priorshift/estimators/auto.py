@@ -45,7 +45,7 @@ from priorshift.calibration import CalibrationAverage, apply_each, average_calib
 from priorshift.counts import Confusion, model_columns, shrunk_columns
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
-from priorshift.estimators.data import source_balance
+from priorshift.estimators.data import GIVEN, Validation, source_balance
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate
 from priorshift.estimators.shares import (
@@ -399,7 +399,23 @@ class Auto(PriorEstimator):
             # they stand for their mean on validation, which lacks a class: worse than label
             # priors that you gave, better than no label at all
             self._raw_weight = 0.0 if evidence.given else 1.0
+        elif self._balance.words == GIVEN and self._contradicts(rows):
+            self._raw_weight = 0.0
         return self
+
+    def _contradicts(self, rows: Validation) -> bool:
+        """Tell whether outputs as they came find other shares on validation than its labels have.
+
+        By four standard errors and a factor of two, as those of boosted trees after class weights.
+        """
+        labelled = np.bincount(rows.labels, minlength=self.classes_.size) / rows.labels.size
+        n_some = min(rows.labels.size, JACKKNIFE_ROWS)
+        some = sample_rows(rows.y_proba, n_some).astype(np.float32)
+        found = estimate_shares(some, np.maximum(self.source_priors_, NO_PRIOR))
+        apart = np.abs(found.priors - labelled)
+        error = np.sqrt(found.noise.diagonal() + labelled / rows.labels.size)
+        high, low = np.maximum(found.priors, labelled), np.minimum(found.priors, labelled)
+        return bool(((apart > 4 * error) & (high > 2 * low)).any())
 
     def partial_fit(self, *_: Any, **__: Any) -> Self:
         """Refuse: calibrating needs all of validation at once."""

@@ -389,8 +389,8 @@ class PriorEstimator(BaseEstimator):
             return
         if (said := self._mismatch_on(rows)) is not None:
             warn_user(
-                f"{said}. {type(self).__name__} takes the mean prediction for "
-                "the priors that the model was trained under. Give "
+                f"{said}. Here the mean prediction is taken for the priors that the model was "
+                "trained under. Give "
                 f"{argument('source_priors', 'source_priors=')} those priors "
                 f"({1 / self.classes_.size:.3g} per class after class_weight='balanced'), or use "
                 "Auto or em-bcts, which calibrate.",
@@ -719,9 +719,9 @@ class PriorEstimator(BaseEstimator):
             )
         elif not seen.all():
             warn_user(
-                f"validation has no sample of class {some(self.classes_[~seen].tolist())}: "
-                "decisions alone cannot tell its share, which is taken to be 0. Add labelled "
-                "samples of it if it occurs.",
+                f"no label of validation is {some(self.classes_[~seen].tolist())}: its share is "
+                "taken to be 0, as of a verdict such as “unsure” that is never true. If it can be "
+                "true, add labelled samples of it.",
                 PriorShiftWarning,
             )
         return self._estimate_counts(TargetCounts(seen, np.zeros(seen.size), counts))

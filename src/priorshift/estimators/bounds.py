@@ -162,10 +162,12 @@ class Bounds:
             return bounds
         interval, error = np.zeros((seen.size, 2)), np.zeros(seen.size)
         interval[seen], error[seen] = bounds.interval, bounds.standard_error
-        caution = (
-            f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}: its "
-            "share is taken to be 0, and its interval does not allow for more."
-        )
+        caution = None
+        if not estimator._decisions_only:  # of decisions a warning says it
+            caution = (
+                f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}: "
+                "its share is taken to be 0, and its interval does not allow for more."
+            )
         return replace(bounds, interval=interval, standard_error=error, draws=None, caution=caution)
 
     def _temperature(self, rows: Validation) -> CalibrationMap:

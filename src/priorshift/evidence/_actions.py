@@ -174,10 +174,6 @@ def _sum_of_squares(
     return float(total @ total) * n_groups / (n_groups - 1) * wider
 
 
-ON_CHANGED = 0.75
-"""Share of the labels that goes to rows where actions differ."""
-
-
 class Strata(NamedTuple):
     """Which rows of a target are changed by an action, which have labels, and their classes."""
 
@@ -244,7 +240,8 @@ def draw_rows_to_label(
     order = np.lexsort((q.max(axis=1), q.argmax(axis=1), expected))
     strata = order[changed[order]], order[~changed[order]]
     n = min(n, changed.size)
-    first = min(strata[0].size, max(round(ON_CHANGED * n), n - strata[1].size))
+    # three quarters to rows where actions differ
+    first = min(strata[0].size, max(round(0.75 * n), n - strata[1].size))
     drawn = [
         some[((rng.uniform() + np.arange(m)) * some.size / max(m, 1)).astype(np.intp)]
         for some, m in zip(strata, (first, n - first), strict=True)

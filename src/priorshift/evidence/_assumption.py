@@ -61,14 +61,7 @@ from priorshift.solvers import nearest_mixtures, simplex_least_squares
 
 N_RESAMPLES = 199
 MOST_ROWS = 50_000
-MOST_ENTRIES = 2 * 10**7
-"""Rows per side, and their features, beyond which a random part of the rows is tested."""
-
-LEAST_ROWS = 5
-"""Rows of a decision, on either side, for it to be compared by itself."""
-
-LEAST_WORTH, LEAST_WORTH_OF_DECISIONS = 100.0, 60.0
-"""Effective validation rows below which there is no test."""
+"""Rows per side beyond which a random part of them is tested."""
 
 BORROWED = 10.0
 """Rows that the noise of a class borrows from the rows decided for it."""
@@ -78,9 +71,6 @@ NO_VARIANCE = 1e-14
 
 N_POOLED = 4
 """Functions of all rows: two polynomials of two ranks."""
-
-N_SOLVES = 2
-"""Times that the priors are estimated, each with the noise at the last ones."""
 
 
 def check_assumption(
@@ -141,9 +131,10 @@ def assumption_of(
     clean: tuple[Samples, int, int] | None = None,
 ) -> AssumptionTest:
     """Run the test on samples of one precision; `clean` is without repeats, if it is known."""
-    part, most = samples, MOST_ENTRIES // (2 * samples.classes.size + 4)
+    # of what is too large, in rows or in numbers, a random part
+    part, most = samples, 2 * 10**7 // (2 * samples.classes.size + 4)
     most = max(1000, min(MOST_ROWS, most))
-    if max(samples.n_val, samples.n_target) > most:  # a random part of what is too large
+    if max(samples.n_val, samples.n_target) > most:
         sizes = samples.n_val, samples.n_target
         part = samples.rows(*(np.sort(rng.permutation(size)[:most]) for size in sizes))
     part, *repeated = clean if clean and part is samples else without_repeats(part)
@@ -154,7 +145,7 @@ def assumption_of(
     certain = all((side.max(axis=1) == 1).all() for side in sides)  # decisions, no probabilities
     if found is not None and certain:
         answer = _compare_decisions(found, alpha, n_resamples, rng)
-    elif found is not None and found.compared.size and found.worth >= LEAST_WORTH:
+    elif found is not None and found.compared.size and found.worth >= 100:  # rows enough
         answer = _compare(found, alpha, n_resamples, rng)
     statistic, chance, n_directions, detectable = answer or (0.0, None, 0, None)
     return AssumptionTest(
@@ -256,7 +247,8 @@ class Comparison:
         """Estimate the priors from mean probabilities, weighted by their noise at the priors."""
         seen = samples.class_counts > 0
         priors = seen / np.count_nonzero(seen)
-        for _ in range(N_SOLVES):
+        # twice, each time with the noise at the last priors
+        for _ in range(2):
             deviations = Deviations.of(samples, priors)
             A = deviations.whitener.T @ deviations.C
             b = deviations.whitener.T @ deviations.q
@@ -286,7 +278,8 @@ class Comparison:
         fewest = np.minimum(
             *(np.bincount(side, minlength=K) for side in (predicted[:n], predicted[n:]))
         )
-        compared = np.flatnonzero(fewest >= LEAST_ROWS)
+        # decisions with enough rows on either side are compared by themselves
+        compared = np.flatnonzero(fewest >= 5)
         by_decision = np.where(predicted[:, None] == compared, pooled[0][:, None], 0.0)
         features = np.column_stack([np.concatenate(sides, dtype=np.float64), *pooled, by_decision])
         by_class = sum_by(features[:n], samples.y_val, K)
@@ -381,7 +374,7 @@ def _compare_decisions(
 
     None where there are too few rows, or where decisions would fit whatever they are.
     """
-    if found.worth < LEAST_WORTH_OF_DECISIONS:
+    if found.worth < 60:  # rows
         return None
     seen, p = found.samples.class_counts > 0, found.priors
     deviations = Deviations.of(found.samples, p)

@@ -55,9 +55,6 @@ FEWEST_GROUPS = 4
 MOST_ROWS = 6000
 """Rows of other groups that a method is fitted to; a random part of more."""
 
-DATE = r"\d{4}([-/]\d{1,2}){0,2}([ T].*)?"
-"""Text that is a date, or a month or year, and sorts as such."""
-
 
 class PastGroup(NamedTuple):
     """A group of the past as a target: its name, rows, what actions gained, how readings erred.
@@ -371,8 +368,10 @@ def read_groups(
         except ValueError:
             raise ValueError(f"{name} must hold one name, number or date per row.") from None
     names, encoded = np.unique(values, return_inverse=True)
+    # numbers and dates, or months or years, sort as such
     in_time = values.dtype.kind in "iufMm" or (
-        values.dtype.kind in "US" and all(fullmatch(DATE, str(name)) for name in names)
+        values.dtype.kind in "US"
+        and all(fullmatch(r"\d{4}([-/]\d{1,2}){0,2}([ T].*)?", str(name)) for name in names)
     )
     if names.size < 2:
         raise ValueError(f"{name} must be at least two; got {some(names.tolist())} alone.")

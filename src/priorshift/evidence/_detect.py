@@ -47,9 +47,6 @@ from priorshift.solvers import nearest_mixtures, simplex_least_squares
 ALTERNATIVE = 0.1
 """The smallest shift of practical interest, as a total variation distance: power is for it."""
 
-FAR = 0.1
-"""Distance between validation's mean prediction and `source_priors` that is worth a warning."""
-
 
 def detect_shift(
     y_proba_val: ArrayLike,
@@ -181,11 +178,12 @@ def _null_priors(
             mean = samples.y_proba_val.mean(axis=0, dtype=np.float64)
             distance = float(total_variation(mean, source))
             by_chance = float(np.sqrt(source * (1 - source) / samples.n_val).sum() / 2)
-            if distance > max(FAR, 2 * by_chance):
+            if distance > max(0.1, 2 * by_chance):  # worth a warning
                 notes.append(
                     f"validation's mean prediction is {distance:.2f} from "
                     f"{argument('source_priors')}, so validation was not drawn as the training set "
-                    "was, yet the target is compared with it; give "
+                    "was, yet the target is compared with it. After class weights or resampling, "
+                    f"leave {argument('source_priors')} out; otherwise give "
                     f"{argument('source_label_priors')}, the label frequencies of the training set."
                 )
     else:
@@ -210,18 +208,6 @@ def _null_priors(
 
 # How large the shift is -------------------------------------------------------------------------
 
-N_ERRORS = 199
-TINY = float(np.finfo(np.float64).tiny)
-
-MOST_SURE = 10.0
-"""How much surer a direction may be than the noisiest one, as a ratio of standard deviations."""
-
-CLEAR = 2.0
-"""Standard errors that a class must have moved by to count as moved."""
-
-MOST_BEYOND = 1e3
-"""How far the upper end is looked for, as a multiple of the estimated distance."""
-
 
 def estimate_effect(
     samples: Samples, deviations: Deviations, alpha: float, rng: np.random.Generator
@@ -233,7 +219,7 @@ def estimate_effect(
     seen = samples.class_counts > 0
     sure = np.sqrt((deviations.whitener**2).sum(axis=0))
     # where decisions hardly vary, their covariance is not known well enough to rely on
-    weights = deviations.whitener * np.minimum(1.0, MOST_SURE * sure.min(initial=np.inf) / sure)
+    weights = deviations.whitener * np.minimum(1.0, 10 * sure.min(initial=np.inf) / sure)
     A, null, priors = (
         weights.T @ deviations.C[:, seen],
         deviations.priors[seen],
@@ -241,11 +227,11 @@ def estimate_effect(
     )
     found = simplex_least_squares(A, weights.T @ deviations.q, tol=1e-6).value
     priors[seen] = found
-    observed = max(float(distances(found[:, None], null)[0]), TINY)
-    # with the same signs, so that noise between both can be mixed from them
+    observed = max(float(distances(found[:, None], null)[0]), np.finfo(np.float64).tiny)
+    # 199 draws with the same signs, so that noise between both can be mixed from them
     seed = int(rng.integers(2**32))
     at_null, at_found = (
-        draw_noise(samples, at, N_ERRORS, np.random.default_rng(seed)) @ weights
+        draw_noise(samples, at, 199, np.random.default_rng(seed)) @ weights
         for at in (deviations.priors, priors)
     )
 
@@ -257,10 +243,11 @@ def estimate_effect(
 
     first = estimates(null)
     error = np.sqrt(((first - null[:, None]) ** 2).mean(axis=1))
-    clear = null + beyond_noise(found - null, CLEAR * error)
+    # a class counts as moved beyond two standard errors
+    clear = null + beyond_noise(found - null, 2 * error)
     # noise grows with the shift: the upper end needs draws from beyond the estimate
     margin = float(np.quantile(distances(first, null), 1 - alpha / 2))
-    farther = np.maximum(null + min(1 + margin / observed, MOST_BEYOND) * (found - null), 0.0)
+    farther = np.maximum(null + min(1 + margin / observed, 1e3) * (found - null), 0.0)
     few = np.column_stack([null, (null + clear) / 2, clear, found])
     all_moved = np.column_stack([null, (null + found) / 2, found, farther / farther.sum()])
     of_few, of_all = (

@@ -21,7 +21,7 @@ every row as long as it is. Multipliers of varying size (Poisson, Mammen's) woul
 reject 1 % instead of 5 % where a few rows of a common class carry much of the noise.
 
 Many rows are drawn by groups: each sign, or each exchange of rows, is that of a few random rows
-together. With :data:`GROUPS` groups that has the same covariance but for a few per cent, and a test
+together. With a thousand groups that has the same covariance but for a few per cent, and a test
 by permutation stays exact, as exchanging groups is a subgroup of exchanging rows.
 
 P-values and the power of a test come from the same draws: what it would have seen, and the smallest
@@ -38,21 +38,8 @@ from priorshift._typing import Floats, Vector
 from priorshift.border import row_blocks, row_slices
 from priorshift.evidence._samples import Samples, float_blocks
 
-ENTRIES = 2**22
-"""Random numbers held at once."""
-
-GROUPS, GROUPS_PER_CLASS = 1000, 10
-"""Random groups that many rows are drawn by, at least."""
-
-LEAST_PART, PER_GROUPING, PER_DEAL = 20, 250, 20
-"""Groups to exchange: at least so many of the smaller side, as those that are not full stay; rows
-are grouped anew, and dealt anew, after so many draws."""
-
 ROUNDING = 1e-10
 """Relative size up to which a variance is 0: such directions are left out."""
-
-LEAST_VARIANCE = 1e-24
-"""Of a row's probabilities; below it they are all alike, up to the rounding of their mean."""
 
 WANTED_POWER, N_HALVINGS = 0.8, 12
 """How often a detectable departure is detected, and the halvings that find its size."""
@@ -109,7 +96,8 @@ def whiten(covariance: Vector, n_rows: int, least: float = 0.0) -> Vector:
     plain = K / (K - 1) * (centre * np.diag(covariance)) @ centre
     share = K / (K + n_rows)
     values, vectors = np.linalg.eigh((1 - share) * covariance + share * plain)
-    varies = values > max(ROUNDING * values[-1], LEAST_VARIANCE)
+    # directions without variance, but for rounding, are left out
+    varies = values > max(ROUNDING * values[-1], 1e-24)
     return vectors[:, varies] / np.sqrt(np.maximum(values[varies], least * values[-1]))
 
 
@@ -125,8 +113,8 @@ def group_rows(rows: Vector, size: int, rng: np.random.Generator) -> Vector:
 
 
 def group_size(n_rows: int, n_classes: int) -> int:
-    """Return how many rows share a sign."""
-    return n_rows // max(GROUPS, GROUPS_PER_CLASS * n_classes)
+    """Return how many rows share a sign: so few that there are 1000 groups, or 10 per class."""
+    return n_rows // max(1000, 10 * n_classes)
 
 
 def draw_signed(
@@ -136,7 +124,7 @@ def draw_signed(
     drawn: Vector | float = 0.0
     for block in blocks:
         rows = group_rows(block, size, rng)
-        for part in row_blocks(len(rows), n_draws, 8 * ENTRIES):
+        for part in row_blocks(len(rows), n_draws, 2**25):  # bytes of random numbers at once
             chosen, n = rows[part], n_draws * len(rows[part])
             bits = np.unpackbits(np.frombuffer(rng.bytes(-(-n // 8)), np.uint8), count=n)
             positive = bits.reshape(n_draws, -1).astype(np.float64) @ chosen
@@ -187,10 +175,12 @@ def draw_permutations(samples: Samples, n_draws: int, rng: np.random.Generator) 
     """
     sides = samples.y_proba_val, samples.y_proba_target
     n = [samples.n_val, samples.n_target]
-    size = max(1, min(2 * group_size(sum(n), samples.classes.size), min(n) // LEAST_PART))
+    # groups that are not full stay, so the smaller side has at least 20 to exchange
+    size = max(1, min(2 * group_size(sum(n), samples.classes.size), min(n) // 20))
     sums = [side.sum(axis=0, dtype=np.float64) for side in sides]
     drawn = np.empty((n_draws, samples.classes.size))
-    for part in row_slices(n_draws, PER_GROUPING if size > 1 else n_draws):
+    # rows are grouped anew after 250 draws, and dealt anew after 20
+    for part in row_slices(n_draws, 250 if size > 1 else n_draws):
         groups = [
             np.concatenate(
                 [
@@ -204,7 +194,7 @@ def draw_permutations(samples: Samples, n_draws: int, rng: np.random.Generator) 
         stay, rows = sums[at] - groups[at].sum(axis=0), np.concatenate(groups)
         hand = np.arange(len(groups[at]))
         held = -(-(len(rows) - hand) // hand.size)
-        for some in row_slices(part, PER_DEAL):
+        for some in row_slices(part, 20):
             taken = rng.random((some.stop - some.start, hand.size)) * held
             at_row = rng.permutation(len(rows))[taken.astype(np.intp) * hand.size + hand]
             ends = np.arange(0, taken.size + 1, hand.size)

@@ -54,22 +54,7 @@ from priorshift.intervals import stratified_weights
 from priorshift.solvers import Mixtures, maximise, singular_range
 from priorshift.text import number, percent, points
 
-DOUBT = 0.5
-"""How uncertain a correction for optimism is, as a share of it."""
-
-LEAST_RATE = 1e-100
-"""Rates of decisions whose inverse can be squared."""
-
 N_RESAMPLES = 40
-LARGEST_STRETCH = 2.0
-"""How much standard errors may stretch the resampled moves: those of an unconstrained solution can
-be much larger than what is left of them on the simplex."""
-
-MOST_SOLVED = 50
-"""Classes up to which resampled priors are solved for."""
-
-SOLVED = 1e-3
-"""Gap in nats of a resample."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +154,8 @@ def expected_score(
     variance = (squares + low**2 + high**2) / (n + 2) - smooth**2
     value = float(np.clip(priors @ mean - optimism, low, high))
     noise = float((priors**2 * variance / np.maximum(n, 1)).sum())
-    noise += float(mean @ covariance @ mean) + (DOUBT * optimism) ** 2
+    # half of a correction for optimism is in doubt
+    noise += float(mean @ covariance @ mean) + (0.5 * optimism) ** 2
     return Expected.of(value, float(np.sqrt(noise)), confidence_level, bounds)
 
 
@@ -205,14 +191,15 @@ def resample(
     weights = stratified_weights(y, K, rng, N_RESAMPLES)
     noise = draw_mean_noise(y_proba_target, N_RESAMPLES, rng)
     C, M, moves = soft.conditional[:, seen], len(y_proba_target), np.zeros((N_RESAMPLES, K))
-    if K <= MOST_SOLVED:
+    if K <= 50:  # with more, solving takes too long
         q = y_proba_target.mean(axis=0, dtype=np.float64)
         columns = (one[:, seen] for one in reweighted_columns(y_proba, y, list(weights)))
         stack, drawn_q = np.array([C, *columns]), np.maximum([q, *(q + noise)], 0.0)
-        # a decision that no class leads to tells nothing, as one that every class leads to
-        stack = np.where(stack.max(axis=2, keepdims=True) > LEAST_RATE, stack, 1.0)
+        # a decision that no class leads to tells nothing, as one that every class leads to; the
+        # inverse of the others can be squared
+        stack = np.where(stack.max(axis=2, keepdims=True) > 1e-100, stack, 1.0)
         problems = Mixtures.of(stack, M * drawn_q)
-        centre, *solved = maximise(problems, tol=SOLVED).value
+        centre, *solved = maximise(problems, tol=1e-3).value  # nats: it is a resample
         moves[:, seen] = solved - centre
     else:
         noise -= (weights - 1) * (priors / size)[y] @ y_proba
@@ -229,7 +216,9 @@ def resample(
         stretch = np.divide(
             estimate.standard_error, spread, out=np.ones_like(spread), where=spread > 0
         )
-        moves *= stretch.clip(max=LARGEST_STRETCH)
+        # errors of an unconstrained solution can be much larger than what is left of them on the
+        # simplex
+        moves *= stretch.clip(max=2.0)
     drawn = np.maximum(priors + moves, 0)
     drawn /= drawn.sum(axis=1, keepdims=True)
     optimism, adapted = np.empty(N_RESAMPLES), y_proba
@@ -259,13 +248,6 @@ def resample(
 
 FEW_ROWS = 30
 """Effective validation rows below which an estimate rests on little."""
-
-LARGE_CONDITION = 50.0
-
-
-Z = 1.96
-LEAST_GAP = 0.01
-"""A difference below a point is none, however sure."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -324,7 +306,7 @@ class Diagnostics(Finding):
             said.append("The intervals take the target's priors as exact: they were given.")
         if not np.isfinite(self.condition_number):
             said.append("The confusion matrix is singular: some priors are not identified.")
-        elif self.condition_number > LARGE_CONDITION:
+        elif self.condition_number > 50:
             said.append(
                 f"The confusion matrix is ill-conditioned ({self.condition_number:.3g}): a "
                 "little noise in the decisions moves the estimate a lot."
@@ -387,7 +369,8 @@ def confusable_pairs(
     spread = variance / np.maximum(n - 1, 1)
     gap = (own_mean - C) + (own_mean - C).T
     noise, seen = np.sqrt(spread + spread.T), first.seen
-    close = (gap <= np.maximum(Z * noise, LEAST_GAP)) & seen & seen[:, None]
+    # a difference below a point is none, however sure
+    close = (gap <= np.maximum(1.96 * noise, 0.01)) & seen & seen[:, None]
     a, b = np.nonzero(np.triu(close, 1))
     order = np.argsort(gap[a, b], kind="stable")
     return list(zip(a[order].tolist(), b[order].tolist(), strict=True))

@@ -28,48 +28,10 @@ from scipy.special import ndtri
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.solvers import simplex_least_squares
-
-BINS, BINS_PER_CLASS, MOST_BINS = 20, 5, 500
-"""Bins of the score of two classes; of confidence per decided class otherwise; about as many in
-all."""
-
-ROWS_PER_BIN = 50
-"""Rows of both sides together that a bin should have."""
-
-MEASURABLE = 2.0
-"""Standard errors of pure noise beyond which a change counts as measured."""
-
-STEPS = 4
-"""Times that the bins are weighted anew."""
+from priorshift.verdict import Kind
 
 MOST_ROWS = 50_000
 """Rows of either side that are looked at."""
-
-MOST_ORDERED, UNLIKE = 4, 0.1
-"""Classes up to which other orders of the columns are tried, and the unexplained share of a target
-from which on they are."""
-
-
-@dataclass(frozen=True)
-class Explained:
-    """The share of a change in predictions that a change of class balance explains.
-
-    Attributes
-    ----------
-    value : float or None
-        Between 0 and 1; None where predictions changed no more than noise does.
-    interval : tuple of float, or None
-        Its bounds, by the delta method.
-    changed : float
-        Distance between validation and target, d(pi), free of noise.
-    unexplained : float
-        Bound on the share of the target that is like no mixture of validation's classes.
-    """
-
-    value: float | None
-    interval: tuple[float, float] | None
-    changed: float
-    unexplained: float
 
 
 def explain_by_priors(
@@ -78,7 +40,7 @@ def explain_by_priors(
     y_proba_target: Floats,
     before: Vector,
     confidence_level: float = 0.95,
-) -> Explained:
+) -> Kind:
     """Measure how much of the change in predictions a change of class balance explains.
 
     Parameters
@@ -99,7 +61,7 @@ def explain_by_priors(
     >>> score = 1 / (1 + np.exp(-rng.normal(2 * y - 1)))
     >>> P = np.column_stack([1 - score, score])
     >>> target = np.concatenate([P[y == 0][:300], P[y == 1][:1500]])
-    >>> explain_by_priors(P, y, target, np.full(2, 0.5)).value > 0.95
+    >>> explain_by_priors(P, y, target, np.full(2, 0.5)).explained > 0.95
     True
     """
     step = -(-len(y_val) // MOST_ROWS)
@@ -123,7 +85,7 @@ def explain_by_priors(
     start = np.where(seen, before, 0.0)
     start = start / start.sum() if start.any() else seen / seen.sum()
     fitted = start
-    for _ in range(STEPS):
+    for _ in range(4):  # bins are weighted anew each time
         root = 1 / np.sqrt(np.maximum(H @ fitted + t, 1e-12))[:, None]
         fitted = np.zeros(K)
         fitted[seen] = simplex_least_squares(root * H[:, seen], root[:, 0] * t, tol=1e-9).value
@@ -132,14 +94,14 @@ def explain_by_priors(
     last = _Distance.of(t - H @ fitted, noise(fitted), H @ fitted + t, free)
     unexplained = float(np.sqrt(max(last.value, 0.0) / 2))
     null_error = np.sqrt(2 * np.sum(first.noise**2))  # where the true residual is 0
-    if first.value <= MEASURABLE * null_error:
-        return Explained(None, None, max(first.value, 0.0), unexplained)
+    if first.value <= 2 * null_error:  # no measurable change
+        return Kind(unexplained=unexplained)
     ratio = last.value / first.value
     variance = last.covariance(last) - 2 * ratio * first.covariance(last)
     variance += ratio**2 * first.covariance(first)
     reach = float(ndtri((1 + confidence_level) / 2)) * np.sqrt(max(variance, 0.0)) / first.value
     low, value, high = np.clip([1 - ratio - reach, 1 - ratio, 1 - ratio + reach], 0.0, 1.0)
-    return Explained(float(value), (float(low), float(high)), first.value, unexplained)
+    return Kind(float(value), float(low), float(high), unexplained=unexplained)
 
 
 def find_order(
@@ -152,7 +114,8 @@ def find_order(
     """Return an order of the target's columns that explains it far better, if there is one.
 
     Far better leaves at most half as much `unexplained` as the columns in their order do. Then
-    `y_proba_target[:, order]` has each class in its own column.
+    `y_proba_target[:, order]` has each class in its own column. Nothing is tried beyond 4 classes,
+    or where less than a tenth is unexplained.
 
     Examples
     --------
@@ -166,7 +129,7 @@ def find_order(
     ([1, 0], 0.0)
     """
     K = before.size
-    if unexplained < UNLIKE or K > MOST_ORDERED:
+    if unexplained < 0.1 or K > 4:
         return None
     orders = [np.array(order) for order in permutations(range(K))][1:]
     left = [
@@ -213,18 +176,19 @@ class _Distance:
 def _bin(y_proba_val: Floats, y_proba_target: Floats) -> tuple[Indices, Indices, int]:
     """Bin both sides by decision and confidence, at quantiles of both together.
 
-    Two classes are binned by the score alone.
+    Two classes are binned by the score alone, into 20 bins; otherwise each decision gets 5, but of
+    many classes about 500 in all. A bin should have 50 rows of both sides together.
     """
     K = y_proba_val.shape[1]
     both = np.concatenate([y_proba_val, y_proba_target])
     if K == 2:
-        decided, score, most = np.zeros(len(both), np.intp), both[:, 1], BINS
+        decided, score, most = np.zeros(len(both), np.intp), both[:, 1], 20
     else:
         decided, score = both.argmax(axis=1), both.max(axis=1)
-        most = min(max(MOST_BINS // K, 2), BINS_PER_CLASS)  # one would fit any target
+        most = min(max(500 // K, 2), 5)  # one would fit any target
     order = np.lexsort((score, decided))
     count = np.bincount(decided, minlength=K if K > 2 else 1)
-    n_bins = np.clip(count // ROWS_PER_BIN, 1, most)
+    n_bins = np.clip(count // 50, 1, most)
     first = np.concatenate([[0], np.cumsum(count)[:-1]])
     offset = np.concatenate([[0], np.cumsum(n_bins)[:-1]])
     at = decided[order]

@@ -121,17 +121,8 @@ MOST_DECIMALS = 6
 FILE_DECIMALS = 4
 """Files seldom have fewer: finer differences between rows do not count."""
 
-SATURATED = 1e-3
-"""Confidence below the surest row's: so near to it, rounded rows are often equal by chance."""
-
-N_ROWS = 64
-"""Rows that are looked at for a grid that a division hides."""
-
 ON_GRID = 3e-7
 """How far from the grid a value may be, for the rounding of float32."""
-
-FEWEST_UNSURE = 5
-"""Rows that must not be saturated: 1 and 0 are on every grid."""
 
 
 @dataclass(frozen=True)
@@ -163,9 +154,11 @@ def precision_of(y_proba: Floats) -> Precision | None:
     """
     largest = y_proba.max(axis=1).astype(np.float64)
     unsure = np.flatnonzero(largest < 1 - 10.0 ** (1 - MOST_DECIMALS))
-    if unsure.size < FEWEST_UNSURE:
+    # 1 and 0 are on every grid
+    if unsure.size < 5:
         return None
-    least_sure = y_proba[unsure[np.argsort(largest[unsure], kind="stable")[:N_ROWS]]]
+    # 64 rows tell whether a division hides a grid
+    least_sure = y_proba[unsure[np.argsort(largest[unsure], kind="stable")[:64]]]
     least_sure = least_sure.astype(np.float64)
     for decimals in range(1, MOST_DECIMALS):
         if (np.abs(largest - largest.round(decimals))[unsure] < ON_GRID).all():
@@ -263,7 +256,8 @@ def without_repeats(samples: Samples) -> tuple[Samples, int, int]:
     for side, part in enumerate(parts):
         most = np.zeros(K)
         np.maximum.at(most, predicted[part], largest[part])
-        judged = (counts[side] > 0) & (sure < most[decided] - SATURATED)
+        # so near to the surest row, rounded rows are often equal by chance
+        judged = (counts[side] > 0) & (sure < most[decided] - 1e-3)
         chance = shares[side, judged] ** counts[:, judged].sum(axis=0)
         both = np.count_nonzero(counts[1 - side][judged])
         expected = float((1 - chance).sum())

@@ -24,15 +24,11 @@ from priorshift.estimators import PriorEstimate
 from priorshift.evidence._backtest import Backtest
 from priorshift.verdict import Kind
 
-UNEXPLAINED = 0.25
-"""Part of the unexplained share of a target by which bounds are widened."""
-
 
 def hedge_shares(
     estimate: PriorEstimate,
     mean: PriorEstimate,
     kind: Kind,
-    unexplained: float,
     *,
     supported: bool,
     n_val: int,
@@ -41,7 +37,7 @@ def hedge_shares(
     """Return shares between both readings, or the estimate where prior shift is supported."""
     before, p, m = mean.source_priors, estimate.priors, mean.priors
     assert before is not None
-    wider = UNEXPLAINED * unexplained
+    wider = kind.unexplained / 4
     low, high = (p, p) if estimate.interval is None else estimate.interval.T
     if supported:
         return _bounded(estimate, p, np.minimum(low, m) - wider, np.maximum(high, m) + wider, level)

@@ -88,13 +88,6 @@ class Alarm:
         return Alarm.against(self.since, self.threshold, self.seed, self.run + 1)
 
 
-SHORT = 1e-6
-"""Highest chance that a class has fewer rows than the draw asks for."""
-
-FEW_ROWS = 50
-"""With fewer reference rows, hardly any change can be noticed."""
-
-
 def source_decisions(
     confusion: Confusion,
     label_priors: Vector | None,
@@ -122,7 +115,7 @@ def source_decisions(
         low, high = 0, int(rows.sum())
         while low < high:
             middle = (low + high + 1) // 2
-            if binom.sf(rows, middle, label_priors).sum() <= SHORT:
+            if binom.sf(rows, middle, label_priors).sum() <= 1e-6:
                 low = middle
             else:
                 high = middle - 1
@@ -133,7 +126,7 @@ def source_decisions(
         first = np.searchsorted(label, np.arange(K))
         chosen = order[np.arange(label.size) - first[label] < wanted[label]]
         drawn = np.bincount(decision[chosen], minlength=K).astype(np.float64)
-    if drawn.sum() < FEW_ROWS:
+    if drawn.sum() < 50:  # hardly any change can be noticed
         why = ""
         if label_priors is not None:
             wide = np.full_like(rows, np.inf)

@@ -151,9 +151,6 @@ REACH = 12
 TOGETHER, MAX_TERMS = 512, 2**21
 """How many tails, and terms of them, are summed at once."""
 
-LEAST = 1e-300
-"""Smallest probability of a tail, which keeps scores below 37."""
-
 
 def normal_scores(
     drawn: Vector, of_kind: Vector, draws: Vector, rows: Vector, uniform: Vector
@@ -187,7 +184,8 @@ def normal_scores(
     chance = np.exp(ways - _log_choose(rows, draws))
     below = chance * _tail(low, kind, draws, rows)
     u = np.where(flip, 1 - uniform, uniform)
-    scores = ndtri(np.clip(below + u * chance, LEAST, 1 - 1e-16))
+    # no tail is smaller, which keeps scores below 37
+    scores = ndtri(np.clip(below + u * chance, 1e-300, 1 - 1e-16))
     return np.where(flip, -scores, scores)
 
 

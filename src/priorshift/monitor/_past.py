@@ -30,18 +30,6 @@ ONLINE: tuple[Online, ...] = ("flh-ftl", "window", "exponential")
 
 Unit = Literal["batches", "rows"]
 
-LIFETIME = 4
-"""A start s = r 2^k, r odd, is kept for 4 x 2^k batches."""
-
-FAINT = -700.0
-"""Least log-weight: a learner with no weight at all could never return."""
-
-JUMP = 4
-"""One difference of batches counts at most this many times the variance so far."""
-
-SMALLEST_VARIANCE = 1e-12
-"""Least variance of one row: batches that are all alike have none to divide by."""
-
 
 @dataclass(frozen=True)
 class DyadicPools:
@@ -85,7 +73,7 @@ class DyadicPools:
     def surviving(self) -> Mask:
         """Which pools go on with the next batch."""
         largest_power = self.starts & -self.starts  # the 2^k in r 2^k
-        return (self.starts == 0) | (self.n_batches < self.starts + LIFETIME * largest_power)
+        return (self.starts == 0) | (self.n_batches < self.starts + 4 * largest_power)
 
     def add(self, values: Vector) -> "DyadicPools":
         """Return the surviving pools with the next batch added, which also begins its own pool."""
@@ -160,11 +148,12 @@ class LeadingHistory:
         apart = ((self.last / last - counts / rows) ** 2).sum()
         noise = float(apart / (1 / last + 1 / rows))
         squares = self.squares
-        squares += noise if seen < 2 else min(noise, JUMP * self.squares / (seen - 1))
+        squares += noise if seen < 2 else min(noise, 4 * self.squares / (seen - 1))
         errors = ((self._plays - counts / rows) ** 2).sum(axis=1)
-        losses = rows * errors / (2 * max(squares / seen, SMALLEST_VARIANCE))
+        losses = rows * errors / (2 * max(squares / seen, 1e-12))  # batches may be all alike
         judged = self.log_weights - losses
-        judged = np.maximum(judged - np.logaddexp.reduce(judged), FAINT)[self.pools.surviving]
+        # a learner with no weight at all could never return
+        judged = np.maximum(judged - np.logaddexp.reduce(judged), -700.0)[self.pools.surviving]
         joined = np.append(judged + np.log(seen / (seen + 1)), -np.log(seen + 1))
         return LeadingHistory(
             self.pools.add(counts), joined - np.logaddexp.reduce(joined), squares, counts

@@ -41,14 +41,6 @@ VERSION = 2
 LARGEST = 2**53
 """Largest count: beyond it, float64 has gaps."""
 
-LEAST = 1e-100
-"""Least count or share above 0: dividing by it does not overflow."""
-
-MATRICES = ("confusion.counts", "soft.counts")
-"""Counts of validation that are a matrix; all others are a vector."""
-
-SUM_TOLERANCE = 1e-6
-
 
 def save_monitor(monitor: PriorMonitor, path: str | os.PathLike[str]) -> Path:
     """Write a monitor; a link is refused."""
@@ -143,7 +135,7 @@ def _unpack_monitor(content: dict[str, Any]) -> PriorMonitor:
     if len(history) > MAX_HISTORY or not np.array_equal(history.index, expected):
         raise ValueError("'history.index' does not count the batches")
     for name in ("priors", "own_priors"):
-        if not (np.abs(getattr(history, name).sum(axis=1) - 1) <= SUM_TOLERANCE).all():
+        if not (np.abs(getattr(history, name).sum(axis=1) - 1) <= 1e-6).all():
             raise ValueError(f"'history.{name}' do not sum to 1")
     counts = np.ones(monitor.classes_.size)
     with warnings.catch_warnings():  # take a batch on trial
@@ -163,10 +155,6 @@ def _pack(value: Any) -> Any:
     return array_to_json(value) if isinstance(value, np.ndarray) else value
 
 
-SIGNED = ("log_weights", "log_e_value")
-"""Arrays and numbers that may be negative; sums of scores are too."""
-
-
 def _unpack(found: Any, like: Any, name: str) -> Any:
     """Return what `_pack` made, of the kinds and shapes of a record that has seen no batch."""
     if is_dataclass(like) and not isinstance(like, type):
@@ -177,7 +165,8 @@ def _unpack(found: Any, like: Any, name: str) -> Any:
             for field in fields(like)
         }
         return type(like)(**parts)
-    least = -LARGEST if name.endswith(SIGNED) or name == "alarm.pools.sums" else 0
+    signed = ("log_weights", "log_e_value", "alarm.pools.sums")  # all others are counts or shares
+    least = -LARGEST if name.endswith(signed) else 0
     if isinstance(like, np.ndarray):
         array = array_from_json(found)
         grown = like.shape[:1] in ((0,), array.shape[:1]) and array.shape[1:] == like.shape[1:]
@@ -248,9 +237,9 @@ def _restore_estimator(described: dict[str, Any]) -> PriorEstimator:
     for name, array in arrays.items():
         if name == "classes":
             continue
-        shape = (classes.size,) * (2 if name in MATRICES else 1)
+        shape = (classes.size,) * (2 if name in ("confusion.counts", "soft.counts") else 1)
         # a count below 0 would go unnoticed, and dividing by one that is too small overflows
-        fine = (array == 0) | ((array >= LEAST) & (array <= LARGEST))
+        fine = (array == 0) | ((array >= 1e-100) & (array <= LARGEST))
         if array.dtype != np.float64 or array.shape != shape or not fine.all():
             raise ValueError(f"'{name}' has other numbers than counts and shares")
         if name in ("source_priors", "source_label_priors"):

@@ -22,9 +22,6 @@ Time = str | int | float | None
 
 LEAST_P = 1e-300
 
-LAST_SHOWN = 20
-"""Steps that a notebook shows."""
-
 KINDS = {"index": np.intp, "n_samples": np.intp, "alarm": np.bool_, "raised": np.bool_}
 """Types of the columns of a history that are not float64."""
 
@@ -247,6 +244,6 @@ class MonitorHistory:
                 *map(percent, one.priors),
                 describe(one),
             )
-            for one in self.records()[-LAST_SHOWN:]
+            for one in self.records()[-20:]
         ]
         return f"<div><p>{escape(repr(self))}</p>{html_table(rows, header)}</div>"

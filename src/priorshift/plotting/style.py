@@ -47,10 +47,6 @@ def ink() -> str:
     return str(mpl.rcParams["text.color"])
 
 
-LEGEND_POINTS = 20.0
-"""Height of a one-row legend above the axes."""
-
-
 def write_title(ax: "Axes", *lines: str, pad: float = 6.0) -> None:
     """Write a title at the left, literally: a dollar sign in a name starts no formula."""
     ax.set_title("\n".join(lines), loc="left", fontsize="medium", pad=pad, parse_math=False)
@@ -58,7 +54,8 @@ def write_title(ax: "Axes", *lines: str, pad: float = 6.0) -> None:
 
 def write_head(ax: "Axes", *lines: str) -> None:
     """Write a title, and between it and the axes the legend in one row, where it hides no data."""
-    write_title(ax, *lines, pad=LEGEND_POINTS)
+    # a one-row legend is 20 points high
+    write_title(ax, *lines, pad=20)
     if not ax.get_legend_handles_labels()[0]:
         return
     legend = ax.legend(
@@ -263,17 +260,14 @@ def write_beside(ax: "Axes", texts: Sequence[str]) -> None:
         )
 
 
-COLOURS = "cividis"
-"""Reads alike with and without colour vision, and on light and dark pages."""
-
-
 def draw_heatmap(ax: "Axes", values: Vector, *, largest: float, label: str) -> "AxesImage":
     """Draw shares with a colour bar; NaN is left blank. The square root spreads small ones."""
     from matplotlib.colors import PowerNorm
 
+    # cividis reads alike with and without colour vision, and on light and dark pages
     image = ax.imshow(
         np.ma.masked_invalid(values),
-        cmap=COLOURS,
+        cmap="cividis",
         norm=PowerNorm(0.5, vmin=0.0, vmax=largest),
         interpolation="none",
         aspect="equal",

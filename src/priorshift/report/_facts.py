@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -264,17 +265,11 @@ def _count_validation(facts: Facts, val: Predictions, y: Indices) -> None:
     facts.observed = hard.class_frequencies
 
 
-@dataclass(frozen=True)
-class _Routes:
+def _count_routes(estimate: PriorEstimate, goal: Goal, block: Block, _: slice) -> Any:
     """Count a block's rows by decision before and after adapting."""
-
-    estimate: PriorEstimate
-    goal: Goal
-
-    def __call__(self, block: Block, _: slice) -> Any:
-        adapted = self.estimate.adapt(Predictions.from_checked(block))
-        before, after = self.goal.decide(block), self.goal.decide(adapted)
-        return csr_array((np.ones(before.size), (before, after)), shape=(block.shape[1],) * 2)
+    adapted = estimate.adapt(Predictions.from_checked(block))
+    before, after = goal.decide(block), goal.decide(adapted)
+    return csr_array((np.ones(before.size), (before, after)), shape=(block.shape[1],) * 2)
 
 
 def _count_target(facts: Facts, rows: Any, label: Indices | None) -> None:
@@ -282,7 +277,7 @@ def _count_target(facts: Facts, rows: Any, label: Indices | None) -> None:
     full, K = ungated(facts.estimate), facts.estimate.classes.size
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = map_reduce(_Routes(full, facts.goal), dense(rows))
+        found = map_reduce(partial(_count_routes, full, facts.goal), dense(rows))
     messages = [warning.message for warning in caught]
     kept = [told.n_kept for told in messages if isinstance(told, KeptRowsWarning)]
     facts.warnings += tuple(str(m) for m in messages if not isinstance(m, KeptRowsWarning))
@@ -341,12 +336,6 @@ def planned_shares(estimate: PriorEstimate) -> Vector:
     return np.round(estimate.priors, 4) if few else estimate.priors
 
 
-PREVALENCES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-"""Shares of the second class in the table of what would be."""
-
-STEPS = 361
-
-
 @dataclass(frozen=True, eq=False)
 class WhatIf:
     r"""What another share of the second of two classes would mean, by validation's scores.
@@ -395,7 +384,7 @@ class WhatIf:
         share = float(estimate.priors[1])
         if not 0 < share < 1 or not 0 < now < 1 or np.unique(y).size < 2:
             return None
-        scores = expit(np.linspace(-18, 18, STEPS))
+        scores = expit(np.linspace(-18, 18, 361))
         adapted = ungated(estimate).adapt(np.column_stack([1 - scores, scores]))[:, 1]
         log_odds = np.maximum.accumulate(logit(adapted.clip(1e-12, 1 - 1e-12)))
         above = np.array(
@@ -429,4 +418,5 @@ class WhatIf:
     @property
     def rows(self) -> list[dict[str, float | None]]:
         """The table, with the share now among the others."""
-        return [self.at(share) for share in sorted({*PREVALENCES, self.now})]
+        shares = {0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, self.now}
+        return [self.at(share) for share in sorted(shares)]
