@@ -360,3 +360,11 @@ def test_names_of_classes_may_be_any_numbers(names, simulate, rng, tmp_path):
     rewrite(file, edited(contents(file), ("history", "classes"), array_to_json(np.arange(3))))
     with pytest.raises(ValueError, match="is not a whole monitor"):
         PriorMonitor.load(file)
+
+
+@pytest.mark.parametrize("half_life", [np.int64(3), np.float32(2.5)])
+def test_parameters_may_be_numbers_of_numpy(half_life, simulate, rng, tmp_path):
+    monitor, draw = begun(simulate, rng, online="exponential", half_life=half_life)
+    other = PriorMonitor.load(monitor.save(tmp_path / "state.json"))
+    batch = draw()
+    assert_same(monitor.update(batch), other.update(batch))

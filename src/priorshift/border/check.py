@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from numbers import Integral, Real
-from sys import float_info
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -338,7 +337,7 @@ def _has_bool(values: Any) -> bool:
 
 def check_positive(value: float, name: str) -> float:
     """Check a finite number above 0."""
-    if not isinstance(value, Real) or not 0 < value <= float_info.max:
+    if not isinstance(value, Real) or not 0 < as_float(value) < np.inf:
         raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
     return float(value)
 

@@ -346,7 +346,9 @@ class PriorMonitor(BaseEstimator):
         K = estimator.classes_.size
         self.estimator_, self.classes_ = estimator, estimator.classes_
         self.source_priors_, self.n_features_in_ = estimator._denominator, K
-        self._past = Past.empty(K, window=self.window, half_life=self.half_life, unit=self.unit)
+        self._past = Past.empty(
+            K, window=self.window, half_life=float(self.half_life), unit=self.unit
+        )
         self._alarm = Alarm.against(reference, float(-np.log(self.alarm_level)), seed)
         self._records = deque(maxlen=MAX_HISTORY)
         return self

@@ -152,7 +152,7 @@ def _pack(value: Any) -> Any:
     """Return a record as what JSON can hold: its fields by name, and arrays byte for byte."""
     if is_dataclass(value):
         return {field.name: _pack(getattr(value, field.name)) for field in fields(value)}
-    return array_to_json(value) if isinstance(value, np.ndarray) else value
+    return array_to_json(value) if isinstance(value, np.ndarray) else _plain(value)
 
 
 def _unpack(found: Any, like: Any, name: str) -> Any:
