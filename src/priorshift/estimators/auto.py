@@ -298,7 +298,7 @@ class Auto(PriorEstimator):
 
     Parameters
     ----------
-    caution : float, default=1.1
+    caution : float, default=1.0
         Standard errors by which adapting must be expected to help, as in `assess`.
     cv : int, default=5
         Folds for calibrating validation out of fold.
