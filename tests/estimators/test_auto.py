@@ -319,7 +319,7 @@ def test_few_rows_promise_no_more_than_they_can_keep():
 
 @pytest.mark.parametrize(
     ("full", "half", "strength"),
-    [(0.115, 0.2, 1.0), (0.105, 0.115, 0.5), (0.105, 0.1, 0.0), (0.3, 0.1, 1.0)],
+    [(0.105, 0.2, 1.0), (0.095, 0.105, 0.5), (0.095, 0.09, 0.0), (0.3, 0.1, 1.0)],
 )
 def test_a_gain_must_exceed_the_caution_of_assess(
     simulation, rng, monkeypatch, full, half, strength
