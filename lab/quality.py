@@ -263,13 +263,10 @@ def summary(judged: list[Judged], methods: list[str]) -> str:
 
 
 def kept_promises(judged: list[Judged]) -> str:
-    """Say how the gain that Auto expected compares with the one that came, where it adapted.
-
-    A point is added to the standard error: the realised gain is itself measured on few rows.
-    """
+    """Say how the gain that Auto expected compares with the one that came, where it adapted."""
     found = [(one.gain("auto"), *one.promise) for one in judged if one.promise]
     realised, expected, error = np.array(found).T
-    z = (realised - expected) / np.hypot(error, 1.0)
+    z = (realised - expected) / error
     return (
         f"Auto adapted {len(found)} of {len(judged)} tasks. Realised minus expected gain: "
         f"{(realised - expected).mean():+.2f} points on average, within 1.96 standard errors in "

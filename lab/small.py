@@ -49,8 +49,7 @@ def shown(cell: list[Outcome]) -> list[str]:
     gains = np.array([one.gain for one in cell])
     adapted = [one for one in cell if one.promised is not None]
     lost = f"{np.mean([one.gain < LOST for one in adapted]):.0%}" if adapted else "-"
-    # a point is added for the labels' own noise, as elsewhere
-    kept = [abs(one.gain - one.promised) < 1.96 * np.hypot(one.error, 1.0) for one in adapted]
+    kept = [abs(one.gain - one.promised) < 1.96 * one.error for one in adapted]
     return [
         f"{gains.mean():+.2f}",
         f"{np.quantile(gains, 0.01):+.1f}",

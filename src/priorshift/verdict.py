@@ -9,7 +9,7 @@ things can be done: nothing, calibrating, adapting in full. What decides, in thi
    gain is :math:`G_p` under prior shift and :math:`G_x` under covariate shift, of which prior shift
    is given the weight explained / 2; that is a guess of mean :math:`\mu` and spread :math:`\tau`,
    hardly ever sharper than two points. Both are averaged by precision. The action of the largest
-   gain less 1.1 of its errors is taken, if that is above 0.
+   gain less its standard error is taken, if that is above 0.
 2. **Labelled history**, where the target has moved no further than past groups did: the action
    whose mean gain over these groups has the largest bound (one-sided 95 %, Student's), if above 0.
 3. **Otherwise what holds under either reading.** Adapting: the change is well explained (85 %,
@@ -36,11 +36,8 @@ Action = Literal["none", "calibrate", "adapt"]
 """What is done to predictions: "leave" goes with none, "adapt" with calibrate or adapt, "unclear"
 with none or calibrate."""
 
-CAUTION = 1.1
-"""Standard errors that a gain by the estimate must exceed."""
-
-MEASURED = 1.1
-"""Standard errors that a gain must exceed that labels measured."""
+CAUTION = 1.0
+"""Standard errors that a gain must exceed, by the estimate or as labels measure it."""
 
 PAYS = 1.28
 """Standard errors by which calibrating must pay under each reading: 90 % on one side."""
@@ -203,7 +200,7 @@ def judge(
         for action, gain in measured.items():
             least = min(LEAST_SPREAD, promises[action].changed) * worth / WORTH
             gains[action] = promises[action].read(weight / 2, least).joined(gain)
-        return take_best(gains, MEASURED, "labels", worth)
+        return take_best(gains, CAUTION, "labels", worth)
     if past is not None and not assumed:
         return take_best(past, SURE, "history", worth)
     if assumed:

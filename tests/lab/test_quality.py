@@ -78,8 +78,8 @@ def test_promises_by_hand():
     text = kept_promises(tasks)
     assert "adapted 2 of 3 tasks" in text
     assert "-2.00 points" in text
-    assert "in 50%" in text  # the second is 4 / sqrt(2) standard errors off
-    assert "square 2.00" in text
+    assert "in 50%" in text  # the second is 4 standard errors off
+    assert "square 2.83" in text
 
 
 def test_validation_is_fitted_once_for_all_targets(monkeypatch):

@@ -8,10 +8,11 @@ gain is
 .. math:: G = \sum_k p_k d_k.
 
 Few samples of a class say little, so 20 more join them, as the target's own posteriors expect them.
-The variance has three parts: that of the differences, that of the priors, and that of the gains
-that each of the averaged maps would expect. Where validation has few rows of the classes it rests
-on, the priors are read twice, from the likelihood and from the moments of calibrated outputs; the
-gain is as uncertain as these readings contradict each other, and as fits without each fold do.
+The variance has four parts: that of the differences, that of the priors, that of the gains that
+each of the averaged maps would expect, and that of the target's own rows, of which few may lose
+where many would gain. Where validation has few rows of the classes it rests on, the priors are read
+twice, from the likelihood and from the moments of calibrated outputs; the gain is as uncertain as
+these readings contradict each other, and as fits without each fold do.
 
 Where adapting in full is too uncertain, half the way may still help: with the square root of the
 ratio of priors, decisions change less, and rest less on the shares.
@@ -209,8 +210,9 @@ def expected_gain(
             shares = one.priors if by_shares else priors
             gains.append(float(shares @ ((saved + MODEL_SAMPLES * account) / n)))
         variance += float(_variance(gains, beliefs))
-    share = change.n_changed / target.calibrated.shape[0]
-    return Gain(float(priors @ d), float(np.sqrt(variance)), share)
+    n_target, gain = target.calibrated.shape[0], float(priors @ d)
+    variance += max(float(priors @ square) - gain**2, 0.0) / n_target
+    return Gain(gain, float(np.sqrt(variance)), change.n_changed / n_target)
 
 
 def decide(y_proba: Floats, ratio: Vector, goal: Goal = ACCURACY) -> Indices:
@@ -296,7 +298,7 @@ class Auto(PriorEstimator):
 
     Parameters
     ----------
-    caution : float, default=1.1
+    caution : float, default=1.0
         Standard errors by which adapting must be expected to help, as in `assess`.
     cv : int, default=5
         Folds for calibrating validation out of fold.
