@@ -1,5 +1,6 @@
 """PriorMonitor: estimates, steps, history, and what it refuses."""
 
+import pickle
 from datetime import date
 from types import SimpleNamespace
 
@@ -314,3 +315,39 @@ def test_a_batch_has_an_estimate_of_its_own(world, validation):
     assert lag > 2 * own
     assert step.to_dict()["own_priors"]["bee"] == step.own_priors[1]
     assert monitor.history.to_frame()["own_prior:bee"].iloc[-1] == step.own_priors[1]
+
+
+@pytest.mark.parametrize("method", [ps.SCML, ps.CML, ps.CM, ps.BBSE])
+def test_estimates_of_batches_alone_wait_until_somebody_asks(world, validation, method):
+    """Each update solves once; what is asked for later is what `estimate_counts` would say."""
+    monitor = fitted(validation, estimator=method())
+    batches = [world(SOURCE, 300)[0] for _ in range(4)]
+    solved, original = [], monitor.estimator_.estimate_counts
+    monitor.estimator_.estimate_counts = lambda counts: solved.append(counts) or original(counts)
+    steps = [monitor.update(batch) for batch in batches]
+    assert len(solved) == len(steps)
+    decision = monitor.estimator_.confusion_.decision
+    expected = [
+        original(ps.DecisionCounts.from_arrays(batch, decision=decision)).priors
+        for batch in batches
+    ]
+    np.testing.assert_array_equal(steps[1].own_priors, expected[1])
+    np.testing.assert_array_equal(monitor.history.own_priors, expected)
+    np.testing.assert_array_equal(monitor.history.own_priors, expected)
+    assert len(solved) == 2 * len(steps)
+    del monitor.estimator_.estimate_counts
+    kept = pickle.loads(pickle.dumps(steps[2]))
+    np.testing.assert_array_equal(kept.own_priors, expected[2])
+    assert not hasattr(kept._alone, "_estimator")
+
+
+def test_a_batch_that_says_nothing_alone_is_refused_at_once():
+    """Not later, when the history could no longer be read."""
+    y_pred, y = np.repeat([0, 1, 0, 1], [800, 200, 200, 800]), np.repeat([0, 1, 2], [950, 950, 100])
+    monitor = PriorMonitor().fit(y_pred=y_pred, y=y, classes=[0, 1, 2])
+    monitor.update(y_pred=[0, 1, 0])
+    refused = pytest.raises(ValueError, match="none of the target's decisions ever occurs")
+    with pytest.warns(ps.PriorShiftWarning, match="are left out of the likelihood"), refused:
+        monitor.update(y_pred=[2, 2])
+    assert monitor.n_batches_ == 1
+    assert monitor.history.own_priors.shape == (1, 3)

@@ -32,7 +32,7 @@ from priorshift.estimators import CML, SCML, PriorEstimate, PriorEstimator, as_e
 from priorshift.estimators.data import count_decisions
 from priorshift.monitor._alarm import Alarm, source_decisions
 from priorshift.monitor._past import ONLINE, Online, Past, Unit
-from priorshift.monitor._steps import MonitorHistory, MonitorStep, Record, plain_time
+from priorshift.monitor._steps import Alone, MonitorHistory, MonitorStep, Record, plain_time
 
 MAX_HISTORY = 10_000
 """Steps that a history keeps."""
@@ -226,7 +226,10 @@ class PriorMonitor(BaseEstimator):
         hard, counts = self._count(y_pred, y_proba)
         past = self._past.add(counts.counts)
         estimate = self._estimate_from(past, self.online)
-        own = self.estimator_.estimate_counts(counts)
+        alone = Alone(self.estimator_, counts)
+        sure = self.estimator_.batch == "counts"
+        if not sure or not self.estimator_._informative(counts.counts[None])[0]:
+            _ = alone.estimate  # what may refuse the batch does so now, not when somebody asks
         adapted = None
         if adapt and y_proba is not None and self.source_priors_ is not None:
             adapted = estimate.adapt(y_proba)
@@ -236,7 +239,7 @@ class PriorMonitor(BaseEstimator):
             time=when,
             n_samples=hard.n_samples,
             estimate=estimate,
-            own=own,
+            _alone=alone,
             y_proba=adapted,
             log_e_value=alarm.log_e_value,
             log_threshold=alarm.threshold,
@@ -246,7 +249,8 @@ class PriorMonitor(BaseEstimator):
         )
         # all at once, so that a refused batch changes nothing
         self._past, self._alarm = past, alarm
-        self._records.append(Record._make(getattr(step, name) for name in Record._fields))
+        kept = {name: getattr(step, name) for name in Record._fields if name != "own_priors"}
+        self._records.append(Record(**kept, own_priors=alone))
         return step
 
     def _count(self, y_pred: Any, y_proba: Any) -> tuple[DecisionCounts, DecisionCounts]:

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from priorshift._results import Backend, make_frame, refuse_nan
 from priorshift._typing import Indices, Mask, Vector
 from priorshift.adapt import total_variation
-from priorshift.estimators import PriorEstimate
+from priorshift.border import LockFree
+from priorshift.counts import DecisionCounts
+from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.text import MISSING, brief, count, html_table, percent
 
 Time = str | int | float | None
@@ -24,6 +26,27 @@ LEAST_P = 1e-300
 
 KINDS = {"index": np.intp, "n_samples": np.intp, "alarm": np.bool_, "raised": np.bool_}
 """Types of the columns of a history that are not float64."""
+
+
+class Alone:
+    """The estimate of a batch by its rows alone, solved for when somebody first asks.
+
+    It costs as much as the one that is followed, and many streams never need it.
+    """
+
+    def __init__(self, estimator: PriorEstimator, counts: DecisionCounts) -> None:
+        self._estimator, self._counts = estimator, counts
+
+    @LockFree
+    def estimate(self) -> PriorEstimate:
+        return self._estimator.estimate_counts(self._counts)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Vector:
+        return np.array(self.estimate.priors, dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the estimate alone: the estimator may hold the rows of validation."""
+        return {"estimate": self.estimate}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,6 +65,7 @@ class MonitorStep:
         The present priors, from this batch and those before it as far as they count.
     own : PriorEstimate
         The priors of this batch by its rows alone: noisier, but nothing of the past is in them.
+        Solved for when you first ask.
     y_proba : ndarray or None
         The batch's probabilities, adapted to those priors.
     log_e_value : float
@@ -60,7 +84,7 @@ class MonitorStep:
     time: Time
     n_samples: int
     estimate: PriorEstimate
-    own: PriorEstimate
+    _alone: Alone
     y_proba: NDArray[Any] | None
     log_e_value: float
     log_threshold: float
@@ -75,6 +99,11 @@ class MonitorStep:
     def priors(self) -> Vector:
         """The present estimate of the priors, in the order of the classes."""
         return self.estimate.priors
+
+    @property
+    def own(self) -> PriorEstimate:
+        """The estimate of this batch by its rows alone."""
+        return self._alone.estimate
 
     @property
     def own_priors(self) -> Vector:
@@ -134,13 +163,13 @@ def plain_time(time: Any) -> Time:
 
 
 class Record(NamedTuple):
-    """What a history keeps of a step: no rows, no solver."""
+    """What a history keeps of a step: no rows."""
 
     index: int  # type: ignore[assignment]
     time: Time
     n_samples: int
     priors: Vector
-    own_priors: Vector
+    own_priors: Vector | Alone
     log_e_value: float
     p_value: float
     alarm: bool

@@ -18,6 +18,7 @@ early are solved alone. Groups may share their rows, such as a confusion matrix,
 own, such as posteriors (`maximise_by_group`).
 """
 
+import math
 from typing import overload
 
 import numpy as np
@@ -171,11 +172,11 @@ def extrapolate(first: Vector, second: Vector, third: Vector) -> Vector:
     Nothing falls to less than `LEAST_SHARE` of the third step, and what is 0 stays 0.
     """
     step, bend = second - first, third - 2 * second + first
-    turn = float(np.linalg.norm(bend))
-    length = max(float(np.linalg.norm(step)) / turn, 1.0) if turn > 0 else 1.0
+    turn = math.sqrt(np.vdot(bend, bend))
+    length = max(math.sqrt(np.vdot(step, step)) / turn, 1.0) if turn > 0 else 1.0
     ahead = np.maximum(first + 2 * length * step + length**2 * bend, LEAST_SHARE * third)
     total = ahead.sum(axis=0)
-    return np.divide(ahead, total, out=np.zeros_like(ahead), where=total > 0)
+    return np.divide(ahead, total, out=ahead, where=total > 0)
 
 
 def _newton(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:

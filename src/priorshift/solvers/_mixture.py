@@ -126,7 +126,8 @@ class Mixture:
     def __post_init__(self) -> None:
         n, self.n_classes = self.A.shape
         self.penalised = bool(self.excess.any())
-        left_in = not is_array(self.A) and self.weights is None and self.impossible
+        self.in_memory = is_array(self.A)
+        left_in = not self.in_memory and self.weights is None and self.impossible
         self.hidden = self.scale if left_in else None  # hides whole rows of a table
         # scales may differ so much that squares of rows without them leave float32
         self.wide = bool(self.scale.max() > WIDE * self.scale.min())
@@ -148,14 +149,16 @@ class Mixture:
         float64): good enough for steps, not for certificates. Where p leaves a row without any
         probability, the likelihood is -inf and the gradient is not finite.
         """
-        A, kernel = self.A, partial(_evaluate, self.scale * p, self.weights, self.hidden)
+        A: Any = self.A
+        context = self.scale * p, self.weights, self.hidden
         # blocks to multiply by vectors may be larger if that takes no copy in float64
-        copies = A.dtype != np.float64 and (exact or not is_array(A))
+        copies = A.dtype != np.float64 and (exact or not self.in_memory)
         bytes_ = self.block_bytes if copies else max(self.block_bytes, BLOCK_BYTES)
-        if is_array(A) and 8 * A.size <= bytes_:  # one block: skip the cost of cutting and adding
+        if self.in_memory and 8 * A.size <= bytes_:  # one block: no cost of cutting and adding
             block = A.astype(np.float64, copy=False) if exact else A
-            likelihood, gradient = kernel(block, slice(0, len(A)))
+            likelihood, gradient = _evaluate(*context, block, slice(0, len(A)))
         else:
+            kernel = partial(_evaluate, *context)
             likelihood, gradient = map_reduce(kernel, A, block_bytes=bytes_, exact=exact)
         return float(likelihood), self.scale * gradient
 
