@@ -298,6 +298,7 @@ def test_the_gain_by_hand():
     square = (np.array([1.0, 2.0]) + MODEL_SAMPLES * (gained + lost)) / n
     spread = priors**2 * (square - d**2)
     variance = (spread / n).sum() + d @ covariance @ d
+    variance += (priors @ square - (priors @ d) ** 2) / 2  # of the target's two rows
     assert gain.changed == 0.5
     assert gain.mean == pytest.approx(priors @ d)
     assert gain.standard_error == pytest.approx(np.sqrt(variance))
