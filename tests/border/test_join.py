@@ -139,6 +139,12 @@ def test_a_key_may_differ_in_letter_case(tables, make):
         assert column(ps.join_labels(frame, make(there), on), "species") == labels.tolist()
 
 
+def test_columns_of_a_pandas_frame_may_be_numbers():
+    rows = pd.DataFrame({0: [0.9, 0.2], 1: [0.1, 0.8], "ID": [7, 8]})
+    joined = ps.join_labels(rows, pd.DataFrame({"id": [8, 7], "label": [1, 0]}))
+    assert list(joined["label"]) == [0, 1]
+
+
 def test_rows_cannot_be_dropped_if_no_key_matches():
     with pytest.raises(ValueError, match="No key is in both") as refused:
         match_rows(["a", "b"], ["c"], "rows", "labels", partial=True)

@@ -214,7 +214,7 @@ def match_rows(
 
 def _spelt(name: str, table: Columns) -> str | None:
     """Return what a table calls a column, perhaps in other letter case; None if it has none."""
-    alike = [each for each in table.names if each.lower() == name.lower()]
+    alike = [each for each in table.names if str(each).lower() == str(name).lower()]
     return name if name in alike else alike[0] if len(alike) == 1 else None
 
 
@@ -223,7 +223,7 @@ def _columns(frame: Any, where: str) -> Columns:
 
 
 def _label_of(labels: Columns, keys: Sequence[str]) -> str:
-    """Tell which column holds the labels: the only one that is no key, or one that is called so."""
+    """Tell which column holds the labels: the only one that is no key, or one with such a name."""
     others = [name for name in labels.names if name not in keys]
     likely = [name for name in LABEL_NAMES if name in (others or labels.names)]
     if len(others) != 1 and not likely:
