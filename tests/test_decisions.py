@@ -214,7 +214,7 @@ def test_verdicts_with_names_of_their_own_have_no_share(rng):
     y_pred_val, y_val = judged([0.5, 0.5], 600)
     data = {"y_pred_val": y_pred_val, "y_val": y_val, "y_pred_target": judged([0.7, 0.3], 2000)[0]}
     found = ps.assess(**data)
-    assert "no sample of class 'bad', 'good', 'unsure'" in " ".join(found.warnings)
+    assert "no label of validation is 'bad', 'good', 'unsure'" in " ".join(found.warnings)
     shares = dict(zip(found.estimate.classes.tolist(), found.estimate.priors, strict=True))
     assert found.sentence == (
         "Leave: your decisions stay as they are. Report these corrected shares: “fail” "

@@ -14,6 +14,7 @@ from priorshift.verdict import (
     Promise,
     judge,
     judge_gain,
+    take_best,
 )
 
 UP, DOWN, NONE = Gain(0.05, 0.01), Gain(-0.05, 0.01), Gain(0.0, 0.001)
@@ -186,3 +187,9 @@ def test_calibrating_comes_first_only_if_adapting_may_gain_much_more():
 def test_a_gain_under_prior_shift(mean, error, shifted, expected):
     assert judge_gain(Gain(mean, error), shifted=shifted)[:3] == expected
     assert judge_gain(Gain(mean, error), shifted=shifted, obstacle="x").verdict == "unclear"
+
+
+@pytest.mark.parametrize(("mean", "verdict"), [(0.12 * WORTH, "adapt"), (0.08 * WORTH, "leave")])
+def test_a_sure_gain_of_next_to_nothing_changes_nothing(mean, verdict):
+    gains = {"adapt": Gain(-0.1, 0.01), "calibrate": Gain(mean, 1e-6)}
+    assert take_best(gains, CAUTION, "labels", WORTH).verdict == verdict

@@ -179,7 +179,7 @@ class Scene:
 def write_table(path: Path, P: np.ndarray, columns: dict[str, list[Any]], scene: Scene) -> None:
     """Write columns, or the bare matrix where the format has no columns."""
     if path.suffix == ".npy":
-        with np.errstate(invalid="ignore"):  # NaN has no integer
+        with np.errstate(all="ignore"):  # NaN has no integer, and 1e300 no small float
             np.save(path, P.astype(scene.one(("f8", "f4", ">f8"), ("f2", "O", "c16", "i1"))))
     elif path.suffix == ".npz":
         arrays = {"y_proba": P, "site": np.asarray(columns["site"], dtype="U8")}

@@ -264,9 +264,9 @@ def judge_gain(
 
 
 def take_best(gains: Mapping[Action, Gain], errors: float, by: str, worth: float) -> Ruling:
-    """Take the action of the largest bound, if that is above 0."""
+    """Take the action of the largest bound, if that is above 0 and the gain not next to nothing."""
     best = max(gains, key=lambda action: gains[action].less(errors))
-    if gains[best].less(errors) > 0:
+    if gains[best].less(errors) > 0 and gains[best].mean >= worth / 10:
         return Ruling("adapt", best, f"{by}_{best}", gains[best])
     if all(gain.mean + SURE * gain.error < worth for gain in gains.values()):
         return Ruling("leave", "none", f"{by}_leave", gains["adapt"])

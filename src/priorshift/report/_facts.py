@@ -315,7 +315,7 @@ def plan_labels(estimate: PriorEstimate, confusion: Confusion | None) -> list[di
     widths = [next((w for w in WIDTHS if w <= float(priors.max()) / 2), WIDTHS[-1])]
     if estimate.interval is not None:
         half = float(f"{float(np.ptp(estimate.interval, axis=1).max()) / 2:.2g}")
-        widths += [half] if half > 0 and half not in widths else []
+        widths += [half] if half >= 1e-4 and half not in widths else []  # nobody plans for less
     plans = []
     for width in widths:
         n = labels_needed(
