@@ -23,6 +23,7 @@ import priorshift.evidence as evidence  # the package itself is lazy
 from priorshift._typing import Indices, Labels, Vector
 from priorshift.adapt import Goal, GoalName, binary_cut
 from priorshift.border import (
+    NO_PRIOR,
     Predictions,
     check_count,
     check_level,
@@ -1220,7 +1221,10 @@ def following(
 
 def threshold_facts(shift: PriorEstimate, costs: Vector | None = None) -> list[Fact]:
     """Tell from which score on two classes are decided for the second; nothing if it is 1/2."""
-    cut = binary_cut(costs) if shift.classes.size == 2 and shift.source_priors is not None else None
+    before = shift.source_priors
+    # a class that was never predicted in training has no ratio to adapt by
+    known = shift.classes.size == 2 and before is not None and bool((before > NO_PRIOR).all())
+    cut = binary_cut(costs) if known else None
     raw = None if cut is None else shift.threshold(costs)
     if cut is None or (costs is None and raw is not None and abs(raw - cut) < 1e-6):
         return []

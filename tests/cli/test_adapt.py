@@ -291,3 +291,14 @@ def test_a_method_that_does_not_follow_the_verdict_says_so(files, ok, tmp_path):
     said = "Predictions are adapted all the same, as you named em; auto follows the verdict."
     assert said in ok(*named, "--method", "em").stderr
     assert "all the same" not in ok(*named, "--method", "auto", "--overwrite").stderr
+
+
+def test_known_priors_of_a_class_that_validation_never_predicts_are_written(run, tmp_path):
+    """What would be said of the threshold must not fail once the file is written."""
+    val, target, output = (tmp_path / name for name in ("val.csv", "target.csv", "out.csv"))
+    val.write_text("label,no,yes\nno,0,1\nyes,0,1\n", encoding="utf-8")
+    target.write_text("no,yes\n0,1\n0,1\n", encoding="utf-8")
+    files = ["--validation", str(val), "--target", str(target), "--output", str(output)]
+    found = run("adapt", *files, "--known-priors", "no=0.4,yes=0.6")
+    assert found.exit_code == 0, found.output
+    assert output.exists()
