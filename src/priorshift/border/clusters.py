@@ -486,6 +486,8 @@ def pack(result: Any) -> bytes:
     leaves: list[Any] = []
     buffer = io.BytesIO()
     tree = json.dumps(_flatten(result, leaves))
+    if any(np.asarray(leaf).dtype.hasobject for leaf in leaves):  # NumPy would pickle them
+        raise ValueError("a fold must return numbers, and arrays, lists or tuples of numbers.")
     np.savez(buffer, *leaves, tree=tree)
     return buffer.getvalue()
 
