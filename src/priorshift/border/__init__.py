@@ -33,6 +33,7 @@ from priorshift.border.check import (
     check_table,
     column_of,
     divided_by_sums,
+    is_decided,
     is_missing,
     require_keys,
     rounding,

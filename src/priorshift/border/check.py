@@ -533,6 +533,11 @@ class Predictions:
         return result
 
 
+def is_decided(y_proba: Any) -> bool:
+    """Tell whether predictions stand for decisions without probabilities."""
+    return isinstance(y_proba, Predictions) and y_proba.decided is not None
+
+
 def check_proba(
     y_proba: Any,
     name: str = "y_proba",

@@ -21,6 +21,7 @@ from priorshift.border.check import (
     as_mapping,
     check_proba,
     column_of,
+    is_decided,
     is_missing,
     require_unique,
 )
@@ -167,7 +168,7 @@ def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Label
 
 def read_decisions(
     y_pred: ArrayLike, y: ArrayLike | None = None, classes: ArrayLike | None = None
-) -> tuple[Labels, Indices, Indices | None]:
+) -> tuple[Labels, Indices, Any]:
     """Read decisions, and labels if there are any; return classes and both as positions in them.
 
     Without `classes`, the sorted decisions and labels name the classes.
@@ -177,6 +178,9 @@ def read_decisions(
     >>> read_decisions(["good", "bad", "good"], ["good", "good", "bad"])
     (array(['bad', 'good'], dtype='<U4'), array([1, 0, 1]), array([1, 1, 0]))
     """
+    if is_decided(y_pred):
+        names, rows, encoded = read_labelled(y_pred, y, classes, tables=True)
+        return names, rows.decided, encoded  # type: ignore[return-value]
     decided = read_labels(y_pred, name="y_pred")
     labels = None if y is None else as_labels(y, "y")
     if labels is not None and labels.size != decided.size:

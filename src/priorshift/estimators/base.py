@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from priorshift._typing import Mask, Vector
 from priorshift.border import (
     NO_PRIOR,
-    Predictions,
     Rows,
     as_decisions,
     check_alpha,
@@ -27,8 +26,8 @@ from priorshift.border import (
     column_of,
     dense,
     is_array,
+    is_decided,
     is_named,
-    is_sparse,
     order_in_words,
     ordered,
     some,
@@ -38,16 +37,12 @@ from priorshift.border import (
 from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.estimators.bounds import Bounds, refuse_wide
 from priorshift.estimators.data import (
-    GIVEN,
     Evidence,
-    SeenTarget,
-    TargetCounts,
+    Target,
     TargetLabels,
     Validation,
-    ValidationCounts,
     as_taken,
     count_decisions,
-    label_sources,
     read_evidence,
     require_decisions,
     say_mismatch,
@@ -314,20 +309,7 @@ class PriorEstimator(BaseEstimator):
         A method that learns more adds to them. It writes nothing to `self`: if it fails, the
         earlier fit stays.
         """
-        counts, labels = evidence.counts, evidence.source_label_priors
-        if counts is not None and counts.decisions_only:
-            source, origin = label_sources(evidence)
-        elif evidence.source_priors is not None:
-            source, origin = evidence.source_priors, GIVEN
-        else:
-            assert counts is not None
-            source = counts.predicted.frequencies
-            origin = "mean prediction on validation, taken to be drawn as the training set was"
-            if labels is not None and counts.soft is not None:
-                # a class that validation lacks counts as always recognised
-                mean = counts.soft.conditional @ labels + np.where(counts.soft.seen, 0.0, labels)
-                source = mean / mean.sum()
-                origin = "mean prediction on validation at source_label_priors"
+        source, origin = evidence.mean_prediction()
         return {"source_priors_": source, "source_priors_from_": origin}
 
     def _settle(self, evidence: Evidence, *, partial: bool = False) -> Self:  # noqa: ARG002
@@ -339,12 +321,12 @@ class PriorEstimator(BaseEstimator):
         labels (p^N).
         """
         learned = self._learn(evidence)
-        counts, labels = evidence.counts, evidence.source_label_priors
+        labels = evidence.source_label_priors
         self._evidence, self.classes_ = evidence, evidence.classes
-        self._decisions_only = counts is not None and counts.decisions_only
+        self._decisions_only = evidence.decisions_only
         self.n_features_in_ = evidence.classes.size
-        if counts is not None and counts.confusion is not None:
-            self.confusion_ = counts.confusion
+        if evidence.confusion is not None:
+            self.confusion_ = evidence.confusion
         for name, value in learned.items():
             setattr(self, name, value)
         if not evidence.source_known:
@@ -355,8 +337,7 @@ class PriorEstimator(BaseEstimator):
     def _fit_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return a fit that is no more than counts as plain values and arrays; see `_restore`."""
         evidence = self._evidence
-        assert evidence.counts is not None
-        described, arrays = evidence.counts.to_arrays()
+        described, arrays = evidence.to_arrays()
         given = evidence.source_priors, evidence.source_label_priors
         arrays |= {
             "classes": self.classes_,
@@ -374,10 +355,9 @@ class PriorEstimator(BaseEstimator):
         """Set the fit that `_fit_state` described, to the last bit."""
         sources = arrays["source_priors"], arrays["source_label_priors"]
         source, labels = (p if g else None for p, g in zip(sources, state["given"], strict=True))
-        counts = ValidationCounts.from_arrays(state["counts"], arrays)
         known = state["source_priors_from"] != UNKNOWN_SOURCE
-        evidence = Evidence(arrays["classes"], counts, None, source, labels, source_known=known)
-        self._settle(evidence)
+        given = {"source_priors": source, "source_label_priors": labels, "source_known": known}
+        self._settle(Evidence.from_arrays(state["counts"], arrays, **given))
         # settling scales priors to sum to 1 again, which may change the last bit
         self.source_priors_, self.source_label_priors_ = sources
         self.source_priors_from_ = state["source_priors_from"]
@@ -399,11 +379,10 @@ class PriorEstimator(BaseEstimator):
 
     def _mismatch_on(self, rows: Validation | None) -> str | None:
         """Say where the mean prediction contradicts the labels of validation, if it does."""
-        counts = self._evidence.counts
-        if rows is None or rows.y is None or counts is None:
+        if rows is None or rows.y is None:
             return None
         labelled = np.bincount(rows.y, rows.weight, self.classes_.size)
-        predicted = counts.predicted.frequencies
+        predicted = self._evidence.predicted.frequencies
         weight = rows.weight / rows.weight.max()
         n = weight.sum() ** 2 / (weight @ weight)
         return say_mismatch(predicted, labelled / labelled.sum(), float(n), self.classes_)
@@ -523,7 +502,7 @@ class PriorEstimator(BaseEstimator):
             )
         labelled = y_target is not None or self.target_labels == "required"
         decided = y_pred is not None or self._decisions_only
-        if decided or (isinstance(y_proba, Predictions) and y_proba.decided is not None):
+        if decided or is_decided(y_proba):
             if not labelled:
                 return self._from_counts(count_decisions(self, y_pred, y_proba), request)
             require_decisions(self, y_pred, y_proba)
@@ -533,9 +512,7 @@ class PriorEstimator(BaseEstimator):
         predictions = check_proba(y_proba, tables=True, classes=classes)
         if self._evidence.named:
             warn_of_missing_names(y_proba, classes, "y_proba")
-        values = ordered(predictions, classes).values
-        if is_sparse(values):
-            values = as_taken(self, values)
+        values = as_taken(self, ordered(predictions, classes).values)
         if not decided and (source := self._denominator) is not None:
             check_source_mass(source, values, classes, origin=self.source_priors_from_)
         labels = None
@@ -662,7 +639,7 @@ class PriorEstimator(BaseEstimator):
         """Turn clean target predictions into an estimate: by default, from their counts."""
         if self._decisions_only:
             return self._estimate_decisions(DecisionCounts.from_arrays(y_proba, decision="hard"))
-        target = self._seen_target(y_proba, "a confusion matrix").count(self.confusion_.decision)
+        target = self._seen_target(y_proba, "a confusion matrix")
         return self._only_unseen(target) if target.empty else self._estimate_counts(target)
 
     def _estimate_labelled(
@@ -671,7 +648,7 @@ class PriorEstimator(BaseEstimator):
         """Turn clean target predictions and labels of some rows into an estimate."""
         raise NotImplementedError
 
-    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: Target) -> PriorEstimate:
         """Turn counts of target decisions into an estimate; validation saw at least one class."""
         raise NotImplementedError
 
@@ -724,7 +701,7 @@ class PriorEstimator(BaseEstimator):
                 "true, add labelled samples of it.",
                 PriorShiftWarning,
             )
-        return self._estimate_counts(TargetCounts(seen, np.zeros(seen.size), counts))
+        return self._estimate_counts(Target(seen, np.zeros(seen.size), counts))
 
     def _estimate_within(
         self, y_proba: Rows, dense: Rows, request: IntervalRequest
@@ -742,7 +719,7 @@ class PriorEstimator(BaseEstimator):
 
     # What methods use
 
-    def _seen_target(self, y_proba: Rows, who: str) -> SeenTarget:
+    def _seen_target(self, y_proba: Rows, who: str) -> Target:
         """Set aside, softly and with a warning, the classes that validation lacks."""
         seen, known = self.confusion_.seen, self._evidence.given
         if not seen.all():
@@ -757,7 +734,8 @@ class PriorEstimator(BaseEstimator):
                 f"cannot identify its prior, {how}.",
                 PriorShiftWarning,
             )
-        return SeenTarget.of(y_proba, seen, self.source_priors_ if known else None)
+        source = self.source_priors_ if known else None
+        return Target.of(y_proba, seen, source, self.confusion_.decision)
 
     def _maximise(
         self,
@@ -790,7 +768,7 @@ class PriorEstimator(BaseEstimator):
                 ConvergenceWarning,
             )
 
-    def _only_unseen(self, target: SeenTarget | TargetCounts) -> PriorEstimate:
+    def _only_unseen(self, target: Target) -> PriorEstimate:
         """Return the estimate of a target that has no class that validation saw."""
         priors = target.unseen_priors / target.unseen_priors.sum()
         return self._result(priors, Solution(priors, "direct"), target)
@@ -825,16 +803,16 @@ class PriorEstimator(BaseEstimator):
         self,
         priors: Vector,
         solution: Solution,
-        target: SeenTarget | TargetCounts | int,
+        target: Target | int,
         **more: Any,
     ) -> PriorEstimate:
         """Wrap the priors of all classes; the target tells which of them validation lacks.
 
         Where that does not matter, its number of rows will do.
         """
-        if isinstance(target, SeenTarget | TargetCounts):
+        if isinstance(target, Target):
             more["unseen_classes"] = tuple(self.classes_[~target.seen].tolist())
-            target = target.n_rows
+            target = target.counts.n_samples
         source = self._denominator
         # a prior of 1 % is worth a warning if it cannot reach the predictions; what a hyper-prior
         # gives is less

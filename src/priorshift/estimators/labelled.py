@@ -52,7 +52,6 @@ from priorshift.estimators.data import (
     Evidence,
     TargetLabels,
     Validation,
-    ValidationCounts,
     posterior_problem,
 )
 from priorshift.estimators.em import CalibratedEM
@@ -132,7 +131,7 @@ class PPI(PriorEstimator):
         self.weight = weight
 
     def _learn(self, evidence: Evidence) -> dict[str, Any]:
-        if evidence.counts is not None or evidence.source_priors is not None:
+        if evidence.predicted is not None or evidence.source_priors is not None:
             return super()._learn(evidence)
         if evidence.source_label_priors is not None:
             raise ValueError(
@@ -537,8 +536,7 @@ class SemiSupervisedEM(PriorEstimator):
             assert rows is not None
             name: Any = "bcts" if self.calibrator == "auto" else self.calibrator
             calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
-            soft = ValidationCounts.of(rows, decision="soft", needs_soft=evidence.needs_soft)
-            calibrated._settle(replace(evidence, counts=soft))
+            calibrated._settle(evidence.count(rows, "soft"))
         return {**super()._learn(evidence), "_calibrated": calibrated}
 
     def _warn_of_mismatch(self, rows: Validation) -> None:

@@ -4,6 +4,7 @@ RLLS penalises the ratio. GLS weights the equations by their covariance and shri
 their marginal likelihood. ELSA weights the rows of validation and target by what each can tell.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -25,7 +26,7 @@ from priorshift.border import (
 )
 from priorshift.counts import Confusion, Decision, weighted_gram
 from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.data import SeenChance, SeenTarget, Validation
+from priorshift.estimators.data import Target, Validation
 from priorshift.estimators.inversion import BBSE, say_clipped
 from priorshift.estimators.references import AZIZZADENESHELI, GUIDE, TIAN
 from priorshift.estimators.result import PriorEstimate
@@ -178,7 +179,7 @@ class GLS(PriorEstimator):
         if target.empty:
             return self._only_unseen(target)
         C = self.confusion_.conditional[:, target.seen]
-        q = target.count("soft").counts.frequencies
+        q = target.counts.frequencies
         known = self._evidence.best_labels  # label priors of the source, as far as they are known
         guess = (self.confusion_.class_frequencies if known is None else known)[target.seen]
         guess = guess / guess.sum() if guess.any() else np.full(guess.size, 1 / guess.size)
@@ -211,7 +212,7 @@ class GLS(PriorEstimator):
         )
 
 
-def target_covariance(target: SeenTarget, mean: Vector) -> Vector:
+def target_covariance(target: Target, mean: Vector) -> Vector:
     """Return the covariance of the mean prediction, Cov(f) / M, over rows of seen classes.
 
     A class that happens not to occur would seem to be without noise. So the covariance of one
@@ -328,11 +329,11 @@ class _Equations:
     source: Floats
     y: Indices
     source_weight: Vector
-    target: SeenTarget
+    target: Target
     p: Vector
 
     @classmethod
-    def of(cls, rows: Validation, target: SeenTarget) -> "_Equations":
+    def of(cls, rows: Validation, target: Target) -> "_Equations":
         seen, y, weight = target.seen, rows.labels, rows.weight
         labelled = np.bincount(y, weight, seen.size)[seen]
         index, p = np.cumsum(seen) - 1, labelled / labelled.sum()
@@ -430,7 +431,11 @@ def _is_infeasible(raw: Vector) -> bool:
 
 
 def _target_moments(
-    noise: Vector | None, chance: SeenChance | None, seen: Mask, block: Block, _: slice
+    noise: Vector | None,
+    chance: Callable[[Block], Vector] | None,
+    seen: Mask,
+    block: Block,
+    _: slice,
 ) -> tuple[Vector, float]:
     """Return the sum of a block's rows, each weighted by 1 / (f . noise), and of the weights."""
     weight = np.ones(block.shape[0]) if chance is None else chance(block)
