@@ -44,8 +44,8 @@ from priorshift.border import (
     check_proba,
     check_sample_weight,
     check_source_mass,
-    in_class_order,
     like_input,
+    ordered,
     read_labels,
     some,
 )
@@ -563,7 +563,7 @@ def predictions_of(model: Any, X: Any, classes: Labels) -> Predictions:
             f"{some(found.tolist())}."
         )
     checked = check_proba(y_proba, name)
-    values: Floats = in_class_order(checked, found, name)
+    values: Floats = ordered(checked, found, name).values
     if not np.array_equal(found, classes):
         at = {label: column for column, label in enumerate(found.tolist())}
         values = values[:, [at[label] for label in classes.tolist()]]

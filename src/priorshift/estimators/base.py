@@ -21,18 +21,15 @@ from priorshift.border import (
     check_count,
     check_counts,
     check_positive,
-    check_proba,
     check_source_mass,
     column_of,
     dense,
     is_array,
     is_decided,
-    is_named,
     order_in_words,
-    ordered,
+    read_proba,
     some,
     warn_if_adapted,
-    warn_of_missing_names,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.estimators.bounds import Bounds, refuse_wide
@@ -507,12 +504,10 @@ class PriorEstimator(BaseEstimator):
                 return self._from_counts(count_decisions(self, y_pred, y_proba), request)
             require_decisions(self, y_pred, y_proba)
             decided, y_proba = True, y_proba if y_pred is None else as_decisions(y_pred, classes)
-        named = self._evidence.named or is_named(y_proba)
         warn_if_adapted(y_proba)
-        predictions = check_proba(y_proba, tables=True, classes=classes)
-        if self._evidence.named:
-            warn_of_missing_names(y_proba, classes, "y_proba")
-        values = as_taken(self, ordered(predictions, classes).values)
+        predictions = read_proba(y_proba, classes, tables=True, named=self._evidence.named)
+        named = self._evidence.named or predictions.named
+        values = as_taken(self, predictions.values)
         if not decided and (source := self._denominator) is not None:
             check_source_mass(source, values, classes, origin=self.source_priors_from_)
         labels = None

@@ -32,13 +32,13 @@ from priorshift.border import (
     classes_of_priors,
     dense,
     is_decided,
-    is_named,
     is_sparse,
     known_labels,
     map_reduce,
     ordered,
     read_decisions,
     read_labelled,
+    read_proba,
     settle_classes,
     times,
     whole,
@@ -469,7 +469,7 @@ def read_evidence(
         values = as_taken(method, predictions.values, kept=method._keeps_rows)
         weight = check_sample_weight(sample_weight, values.shape[0])
         checked = predictions if values is predictions.values else None
-        rows, named = Validation(values, labels, weight, checked), is_named(predictions)
+        rows, named = Validation(values, labels, weight, checked), predictions.named
     if source_priors is not None:
         source_priors = check_priors(source_priors, names, "source_priors")
     if source_label_priors is not None:
@@ -495,7 +495,7 @@ def count_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> Deci
     if y_pred is not None:
         _, decided, _ = read_decisions(y_pred, classes=classes)
         return DecisionCounts.from_decisions(decided, classes.size)
-    rows = ordered(check_proba(y_proba, tables=True, classes=classes), classes)
+    rows = read_proba(y_proba, classes, tables=True)
     return DecisionCounts.from_arrays(rows.values, decision="hard")
 
 
