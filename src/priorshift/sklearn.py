@@ -52,6 +52,7 @@ from priorshift.border import (
 from priorshift.calibration import TemperatureScaling
 from priorshift.counts import DecisionCounts
 from priorshift.estimators import Auto, PriorEstimate, PriorEstimator
+from priorshift.estimators.data import find_mismatch
 from priorshift.evidence import explain_by_priors
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.text import brief
@@ -435,7 +436,7 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """Warn where the mean prediction is not what known priors can be divided by."""
         if self.source_priors is not None:
             return
-        found, why = self.prior_estimator_._mismatch_on(self.prior_estimator_._evidence.rows), ""
+        found, why = find_mismatch(self.prior_estimator_._evidence), ""
         if self.calibrator is None or isinstance(self.calibrator, TemperatureScaling):
             why = class_weight_of(self.estimator_)
         if not why and found is not None:

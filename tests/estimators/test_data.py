@@ -237,7 +237,7 @@ def test_counts_survive_a_file(rng, weighted, decision, needs_soft):
     assert (counts.confusion is None) == (decision is None)
     assert (counts.soft is None) == (not needs_soft)
     described, arrays = counts.to_arrays()
-    again = Evidence.from_arrays(described, arrays | {"classes": counts.classes})
+    again = Evidence.from_arrays(described, arrays)
     for name in ("predicted", "confusion", "soft"):
         mine, theirs = getattr(counts, name), getattr(again, name)
         assert type(mine) is type(theirs)

@@ -33,7 +33,6 @@ from priorshift.border.check import (
     check_table,
     column_of,
     divided_by_sums,
-    is_decided,
     is_missing,
     read_labels,
     require_keys,

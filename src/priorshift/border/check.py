@@ -7,7 +7,6 @@ surface that calls several functions on the same rows checks them first and pass
 is for use within a call: it stands for the rows as they were when they were checked.
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -140,7 +139,8 @@ def _read_frame(
         found = {column: column for column in others}
     names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
     read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
-    return Predictions(_frame_values(read), names, frame=Frame(frame, chosen))
+    named = not are_positions(names)
+    return Predictions(_frame_values(read), names, frame=Frame(frame, chosen), named=named)
 
 
 def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
@@ -299,7 +299,8 @@ def check_numbers(
     array([1. , 0.5])
     """
     array = as_array(values, name)
-    if array.dtype.kind not in "fiu" or array.shape not in shapes or _has_bool(values):
+    mixed = not isinstance(values, np.ndarray) and _has_bool(values)
+    if array.dtype.kind not in "fiu" or array.shape not in shapes or mixed:
         wanted = " or ".join(" x ".join(map(str, shape)) or "one number" for shape in shapes)
         raise ValueError(
             f"{name} must hold numbers ({wanted}{meaning and f': {meaning}'}); got an array of "
@@ -339,7 +340,7 @@ def _has_bool(values: Any) -> bool:
 
 def check_positive(value: float, name: str) -> float:
     """Check a finite number above 0."""
-    if not isinstance(value, Real) or not 0 < value <= sys.float_info.max:
+    if not isinstance(value, Real) or not 0 < as_float(value) < np.inf:
         raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
     return float(value)
 
@@ -447,6 +448,8 @@ class Predictions:
         The caller's frame that they were read from: see `like_input`.
     decided : ndarray of shape (n_samples,) or None
         Column of each row's 1, if the rows stand for decisions without probabilities.
+    named : bool
+        Whether they are from a frame with names, rather than numbers, for its columns.
     """
 
     values: Any
@@ -455,6 +458,7 @@ class Predictions:
     passed: Literal["proba", "logits"] | None = None
     frame: Frame | None = None
     decided: Indices | None = None
+    named: bool = False
     _made: dict[Any, tuple[tuple[Any, ...], Any]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -503,11 +507,6 @@ class Predictions:
         shape: tuple[int, int] = self.values.shape
         return shape
 
-    @property
-    def named(self) -> bool:
-        """Whether they are from a frame with names, rather than numbers, for its columns."""
-        return self.frame is not None and not are_positions(self.names or ())
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         """Return the values, for code that knows arrays only; a table refuses."""
         values = np.asarray(self.values, dtype)
@@ -543,11 +542,6 @@ class Predictions:
 def are_positions(names: tuple[Any, ...]) -> bool:
     """Tell whether a header is the 0..K-1 that pandas gives columns without names."""
     return list(map(repr, names)) == list(map(repr, range(len(names))))
-
-
-def is_decided(y_proba: Any) -> bool:
-    """Tell whether predictions stand for decisions without probabilities."""
-    return isinstance(y_proba, Predictions) and y_proba.decided is not None
 
 
 def check_proba(

@@ -21,7 +21,6 @@ from priorshift.border.check import (
     as_mapping,
     check_proba,
     column_of,
-    is_decided,
     is_missing,
     read_labels,
     require_unique,
@@ -174,7 +173,7 @@ def read_decisions(
     >>> read_decisions(["good", "bad", "good"], ["good", "good", "bad"])
     (array(['bad', 'good'], dtype='<U4'), array([1, 0, 1]), array([1, 1, 0]))
     """
-    if is_decided(y_pred):
+    if isinstance(y_pred, Predictions):
         names, rows, encoded = read_labelled(y_pred, y, classes, tables=True)
         return names, rows.decided, encoded  # type: ignore[return-value]
     decided = read_labels(y_pred, name="y_pred")
@@ -518,12 +517,17 @@ def order_in_words(values: Any, y: Indices | None, classes: Labels) -> str | Non
     # it is quick up to a thousand classes
     if y is None or not isinstance(values, np.ndarray) or classes.size > 1000 or y.size < 2:
         return None
-    truth, decided = _decisions(values, y, max(FEW_ROWS, FEW_PER_CLASS * classes.size))
-    # no order gains more than giving each class the column that is decided for most often
-    least = np.count_nonzero(decided == truth) + FAR_HIGHER * truth.size
-    if least > truth.size or _confusion(truth, decided, classes.size).max(axis=1).sum() < least:
-        return None
-    truth, decided = _decisions(values, y, 20_000)
+    # a few rows show in most cases that no other order can be far better
+    for n_rows in (max(FEW_ROWS, FEW_PER_CLASS * classes.size), 20_000):
+        rows: Any = slice(None)  # or rows spread over all of them
+        if y.size > n_rows:
+            rows = np.arange(n_rows) * (y.size - 1) // (n_rows - 1)
+        truth, decided = y[rows], values[rows].argmax(axis=1)
+        # no order gains more than giving each class the column that is decided for most often
+        least = np.count_nonzero(decided == truth) + FAR_HIGHER * truth.size
+        best = _confusion(truth, decided, classes.size).max(axis=1).sum()
+        if min(best, truth.size) < least:
+            return None
     order = _better_order(truth, decided, classes.size)
     if order is None:
         return None
@@ -534,14 +538,6 @@ def order_in_words(values: Any, y: Indices | None, classes: Labels) -> str | Non
         f"{before:.0%}, but {after:.0%} if the columns were {some(names)}. Check "
         f"{argument('order_of_columns', 'classes=')} and the header."
     )
-
-
-def _decisions(values: Floats, y: Indices, n_rows: int) -> tuple[Indices, Indices]:
-    """Return labels and decisions, of rows spread over all of them where there are too many."""
-    if y.size <= n_rows:
-        return y, values.argmax(axis=1)
-    rows = np.arange(n_rows) * (y.size - 1) // (n_rows - 1)
-    return y[rows], values[rows].argmax(axis=1)
 
 
 def _confusion(truth: Indices, decided: Indices, n_classes: int) -> Indices:

@@ -15,34 +15,28 @@ from priorshift._typing import Mask, Vector
 from priorshift.border import (
     NO_PRIOR,
     Rows,
-    as_decisions,
     check_alpha,
     check_choice,
     check_count,
     check_counts,
     check_positive,
     check_source_mass,
-    column_of,
     dense,
     is_array,
-    is_decided,
     order_in_words,
-    read_proba,
     some,
-    warn_if_adapted,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.estimators.bounds import Bounds, refuse_wide
 from priorshift.estimators.data import (
+    GIVEN,
     Evidence,
     Target,
     TargetLabels,
     Validation,
-    as_taken,
-    count_decisions,
+    find_mismatch,
     read_evidence,
-    require_decisions,
-    say_mismatch,
+    read_target,
 )
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
@@ -249,7 +243,7 @@ class PriorEstimator(BaseEstimator):
         if rows is not None:
             if (said := order_in_words(rows.y_proba, rows.y, self.classes_)) is not None:
                 warn_user(said, PriorShiftWarning)
-            self._warn_of_mismatch(rows)
+            self._warn_of_mismatch(evidence)
         return self
 
     def partial_fit(
@@ -306,7 +300,18 @@ class PriorEstimator(BaseEstimator):
         A method that learns more adds to them. It writes nothing to `self`: if it fails, the
         earlier fit stays.
         """
-        source, origin = evidence.mean_prediction()
+        labels, soft = evidence.source_label_priors, evidence.soft
+        if evidence.decisions_only:
+            source, origin = evidence.label_balance()
+        elif evidence.source_priors is not None:
+            source, origin = evidence.source_priors, GIVEN
+        elif labels is None or soft is None:
+            source = evidence.predicted.frequencies
+            origin = "mean prediction on validation, taken to be drawn as the training set was"
+        else:  # a class that validation lacks counts as always recognised
+            mean = soft.conditional @ labels + np.where(soft.seen, 0.0, labels)
+            source = mean / mean.sum()
+            origin = "mean prediction on validation at source_label_priors"
         return {"source_priors_": source, "source_priors_from_": origin}
 
     def _settle(self, evidence: Evidence, *, partial: bool = False) -> Self:  # noqa: ARG002
@@ -331,40 +336,11 @@ class PriorEstimator(BaseEstimator):
         self.source_label_priors_ = self.source_priors_ if labels is None else labels
         return self
 
-    def _fit_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return a fit that is no more than counts as plain values and arrays; see `_restore`."""
-        evidence = self._evidence
-        described, arrays = evidence.to_arrays()
-        given = evidence.source_priors, evidence.source_label_priors
-        arrays |= {
-            "classes": self.classes_,
-            "source_priors": self.source_priors_,
-            "source_label_priors": self.source_label_priors_,
-        }
-        state = {
-            "given": [value is not None for value in given],
-            "source_priors_from": self.source_priors_from_,
-            "counts": described,
-        }
-        return state, arrays
-
-    def _restore(self, state: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        """Set the fit that `_fit_state` described, to the last bit."""
-        sources = arrays["source_priors"], arrays["source_label_priors"]
-        source, labels = (p if g else None for p, g in zip(sources, state["given"], strict=True))
-        known = state["source_priors_from"] != UNKNOWN_SOURCE
-        given = {"source_priors": source, "source_label_priors": labels, "source_known": known}
-        self._settle(Evidence.from_arrays(state["counts"], arrays, **given))
-        # settling scales priors to sum to 1 again, which may change the last bit
-        self.source_priors_, self.source_label_priors_ = sources
-        self.source_priors_from_ = state["source_priors_from"]
-        return self
-
-    def _warn_of_mismatch(self, rows: Validation) -> None:
+    def _warn_of_mismatch(self, evidence: Evidence) -> None:
         """Warn where the mean prediction cannot be the priors that the model was trained under."""
-        if self._evidence.given or self.outputs in ("calibrated", "ignored"):
+        if evidence.given or self.outputs in ("calibrated", "ignored"):
             return
-        if (said := self._mismatch_on(rows)) is not None:
+        if (said := find_mismatch(evidence)) is not None:
             warn_user(
                 f"{said}. Here the mean prediction is taken for the priors that the model was "
                 "trained under. Give "
@@ -373,16 +349,6 @@ class PriorEstimator(BaseEstimator):
                 "Auto or em-bcts, which calibrate.",
                 PriorShiftWarning,
             )
-
-    def _mismatch_on(self, rows: Validation | None) -> str | None:
-        """Say where the mean prediction contradicts the labels of validation, if it does."""
-        if rows is None or rows.y is None:
-            return None
-        labelled = np.bincount(rows.y, rows.weight, self.classes_.size)
-        predicted = self._evidence.predicted.frequencies
-        weight = rows.weight / rows.weight.max()
-        n = weight.sum() ** 2 / (weight @ weight)
-        return say_mismatch(predicted, labelled / labelled.sum(), float(n), self.classes_)
 
     def _labelled_rows(self) -> Validation:
         """Return the validation rows with their labels, or say how to keep them."""
@@ -479,47 +445,23 @@ class PriorEstimator(BaseEstimator):
         array([0.5, 0.5])
         """
         check_is_fitted(self)
-        classes, request, interval = self.classes_, None, None
+        request, interval = None, None
         if confidence_level is not None:
             request = IntervalRequest.of(
                 confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
             )
-        if y_proba is None and y_pred is None:
-            raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
-        if isinstance(y_target, str):
-            y_proba, y_target = column_of(y_proba, y_target, "y_target")
-        if y_target is None and sample_weight is not None:
-            raise ValueError("sample_weight is that of labelled rows; pass y_target= beside it.")
-        if y_target is not None and self.target_labels == "unused":
-            from priorshift.estimators.registry import label_methods
-
-            raise ValueError(
-                f"{type(self).__name__} does not use labels of the target; leave out "
-                f"{argument('y_target')}, or use one of {', '.join(label_methods())}."
-            )
-        labelled = y_target is not None or self.target_labels == "required"
-        decided = y_pred is not None or self._decisions_only
-        if decided or is_decided(y_proba):
-            if not labelled:
-                return self._from_counts(count_decisions(self, y_pred, y_proba), request)
-            require_decisions(self, y_pred, y_proba)
-            decided, y_proba = True, y_proba if y_pred is None else as_decisions(y_pred, classes)
-        warn_if_adapted(y_proba)
-        predictions = read_proba(y_proba, classes, tables=True, named=self._evidence.named)
-        named = self._evidence.named or predictions.named
-        values = as_taken(self, predictions.values)
-        if not decided and (source := self._denominator) is not None:
-            check_source_mass(source, values, classes, origin=self.source_priors_from_)
-        labels = None
-        if labelled:
-            labels = TargetLabels.of(y_target, classes, values.shape[0], unlabelled, sample_weight)
-        if labels is not None and (labels.rows.size or self.target_labels == "required"):
-            found = self._estimate_labelled(values, labels, request)
+        target, labels, named = read_target(
+            self, y_proba, y_pred, y_target, unlabelled, sample_weight
+        )
+        if isinstance(target, DecisionCounts):
+            return self._from_counts(target, request)
+        if labels is not None:
+            found = self._estimate_labelled(target, labels, request)
         elif request is None:
-            found = self._estimate(values)
+            found = self._estimate(target)
         else:
-            refuse_wide(self, values)
-            found, interval = self._estimate_within(values, dense(values), request)
+            refuse_wide(self, target)
+            found, interval = self._estimate_within(target, dense(target), request)
         if not isinstance(found, PriorEstimate):
             raise ValueError(
                 "the method's _estimate must return an estimate, such as self._result(priors, "

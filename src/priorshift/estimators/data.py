@@ -19,20 +19,22 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import (
     DENSE_CLASSES,
     Block,
+    DenseBlocks,
     LockFree,
     Predictions,
     Rows,
+    SparseTable,
     as_array,
+    as_decisions,
     check_choice,
     check_classes,
     check_priors,
     check_proba,
     check_sample_weight,
+    check_source_mass,
     classes_of_labels,
     classes_of_priors,
-    dense,
-    is_decided,
-    is_sparse,
+    column_of,
     known_labels,
     map_reduce,
     ordered,
@@ -41,6 +43,7 @@ from priorshift.border import (
     read_proba,
     settle_classes,
     times,
+    warn_if_adapted,
     whole,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
@@ -329,20 +332,6 @@ class Evidence:
         )
         return replace(self, predicted=predicted, confusion=confusion, soft=soft, rows=rows)
 
-    def mean_prediction(self) -> tuple[Vector, str]:
-        """Return source priors, the denominator of the ratio, and where they come from."""
-        labels, soft = self.source_label_priors, self.soft
-        if self.decisions_only:
-            return self.label_balance()
-        if self.source_priors is not None:
-            return self.source_priors, GIVEN
-        if labels is None or soft is None:
-            words = "mean prediction on validation, taken to be drawn as the training set was"
-            return self.predicted.frequencies, words
-        # a class that validation lacks counts as always recognised
-        mean = soft.conditional @ labels + np.where(soft.seen, 0.0, labels)
-        return mean / mean.sum(), "mean prediction on validation at source_label_priors"
-
     def label_balance(self) -> tuple[Vector, str]:
         """Return the balance of labels as source priors: what a ratio from J is a ratio to."""
         if self.source_label_priors is not None:
@@ -356,30 +345,31 @@ class Evidence:
         return labels, "label frequencies of validation"
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the kind and number of rows of each count, and its arrays; see `from_arrays`."""
-        described, arrays = {}, {}
+        """Return all but rows as plain values and arrays, for `from_arrays`."""
+        counts = {}
+        names = ("classes", "source_priors", "source_label_priors")
+        arrays = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         for name in COUNTS:
             if (part := getattr(self, name)) is not None:
-                described[name] = [part.decision, part.n_samples]
+                counts[name] = [part.decision, part.n_samples]
                 for array in ("counts", "class_weights", "squares"):
                     if getattr(part, array, None) is not None:
                         arrays[f"{name}.{array}"] = getattr(part, array)
-        return described, arrays
+        return {"counts": counts, "source_known": self.source_known}, arrays
 
     @classmethod
-    def from_arrays(
-        cls, described: dict[str, Any], arrays: dict[str, NDArray[Any]], **more: Any
-    ) -> "Evidence":
-        """Put the counts together again."""
-        for name, (decision, n_samples) in described.items():
-            counts, weights, squares = (
-                arrays.get(f"{name}.{array}") for array in ("counts", "class_weights", "squares")
+    def from_arrays(cls, described: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Evidence":
+        """Put evidence together again."""
+        found: dict[str, Any] = {"source_known": described["source_known"]}
+        found |= {name: array for name, array in arrays.items() if "." not in name}
+        for name, (decision, n_samples) in described["counts"].items():
+            counts, weights = arrays[f"{name}.counts"], arrays.get(f"{name}.class_weights")
+            found[name] = (
+                DecisionCounts(counts, decision, n_samples)
+                if weights is None
+                else Confusion(counts, weights, decision, n_samples, arrays.get(f"{name}.squares"))
             )
-            if weights is None:
-                more[name] = DecisionCounts(counts, decision, n_samples)  # type: ignore[arg-type]
-            else:
-                more[name] = Confusion(counts, weights, decision, n_samples, squares)
-        return cls(arrays["classes"], **more)
+        return cls(**found)
 
     def __add__(self, other: "Evidence") -> "Evidence":
         if self.predicted is None or other.predicted is None:
@@ -426,7 +416,7 @@ def read_evidence(
         K, known = confusion.class_weights.size, confusion.classes if classes is None else classes
         names = np.arange(K) if known is None else check_classes(known, K)
         source_known = source_priors is not None or source_label_priors is not None
-    elif y_pred is not None or is_decided(y_proba):
+    elif y_pred is not None or getattr(y_proba, "decided", None) is not None:
         require_decisions(method, y_pred, y_proba)
         if y is None:
             raise ValueError(f"{name} needs validation labels: fit(y_pred=..., y=...).")
@@ -488,6 +478,50 @@ def read_evidence(
     return evidence if rows is None else evidence.count(rows, method.decision)
 
 
+def read_target(
+    method: "PriorEstimator",
+    y_proba: Any,
+    y_pred: Any,
+    y_target: Any,
+    unlabelled: Any,
+    sample_weight: Any,
+) -> tuple[Any, TargetLabels | None, bool]:
+    """Check a target: its rows, or counts of decisions; its labels; whether columns had names."""
+    classes, named = method.classes_, method._evidence.named
+    if y_proba is None and y_pred is None:
+        raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
+    if isinstance(y_target, str):
+        y_proba, y_target = column_of(y_proba, y_target, "y_target")
+    if y_target is None and sample_weight is not None:
+        raise ValueError("sample_weight is that of labelled rows; pass y_target= beside it.")
+    if y_target is not None and method.target_labels == "unused":
+        from priorshift.estimators.registry import label_methods
+
+        raise ValueError(
+            f"{type(method).__name__} does not use labels of the target; leave out "
+            f"{argument('y_target')}, or use one of {', '.join(label_methods())}."
+        )
+    labelled = y_target is not None or method.target_labels == "required"
+    decided = y_pred is not None or method._decisions_only
+    decided = decided or getattr(y_proba, "decided", None) is not None
+    if decided and not labelled:
+        return count_decisions(method, y_pred, y_proba), None, False
+    if decided:
+        require_decisions(method, y_pred, y_proba)
+        y_proba = y_proba if y_pred is None else as_decisions(y_pred, classes)
+    warn_if_adapted(y_proba)
+    predictions = read_proba(y_proba, classes, tables=True, named=named)
+    values = as_taken(method, predictions.values)
+    if not decided and (source := method._denominator) is not None:
+        check_source_mass(source, values, classes, origin=method.source_priors_from_)
+    labels = None
+    if labelled:
+        labels = TargetLabels.of(y_target, classes, values.shape[0], unlabelled, sample_weight)
+        if method.target_labels != "required" and not labels.rows.size:
+            labels = None
+    return values, labels, named or predictions.named
+
+
 def count_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> DecisionCounts:
     """Count the decisions of the target, given as such or by their probabilities."""
     require_decisions(method, y_pred, y_proba)
@@ -529,18 +563,18 @@ def as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> A
     that does not take sparse rows reads them as arrays, a few at a time; rows that it keeps must be
     few, and become one array.
     """
-    if is_sparse(values):
-        n, K = values.shape
-        require_room(method, K)
-        if kept and n * K > MOST_CELLS:
-            raise ValueError(
-                f"{type(method).__name__} needs validation row by row, as an array of {n} x {K} "
-                f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
-                "such as SCM-L."
-            )
-    if kept:
-        return whole(values)
-    return values if method._takes_sparse else dense(values)
+    if not isinstance(values, SparseTable):
+        return whole(values) if kept else values
+    n, K = values.shape
+    require_room(method, K)
+    if kept and n * K > MOST_CELLS:
+        raise ValueError(
+            f"{type(method).__name__} needs validation row by row, as an array of {n} x {K} "
+            f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
+            "such as SCM-L."
+        )
+    rows = values if method._takes_sparse else DenseBlocks(values)
+    return whole(rows) if kept else rows
 
 
 @dataclass(frozen=True)
@@ -584,6 +618,18 @@ def source_balance(
     else:
         words += " (its mean prediction agrees with source_priors)"
     return SourceBalance(priors, words, source_priors is not None)
+
+
+def find_mismatch(evidence: Evidence) -> str | None:
+    """Say where the mean prediction contradicts the labels of validation, if it does."""
+    rows = evidence.rows
+    if rows is None or rows.y is None:
+        return None
+    labelled = np.bincount(rows.y, rows.weight, evidence.classes.size)
+    weight = rows.weight / rows.weight.max()
+    n = float(weight.sum() ** 2 / (weight @ weight))
+    shares = evidence.predicted.frequencies, labelled / labelled.sum()
+    return say_mismatch(*shares, n, evidence.classes)
 
 
 def say_mismatch(predicted: Vector, labelled: Vector, n: float, classes: Labels) -> str | None:

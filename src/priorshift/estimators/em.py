@@ -329,7 +329,7 @@ class CalibratedEM(PriorEstimator):
         if trouble:
             message = f"the calibrator of {self.name} did not converge: {trouble}."
             warn_user(message, ConvergenceWarning)
-        source, confusion = calibrated.mean_prediction()[0], calibrated.confusion
+        source, confusion = super()._learn(calibrated)["source_priors_"], calibrated.confusion
         # a classifier may never predict a class that validation has, or a steep map take its mean
         # to 0, which EM would divide by: it has at least its share of one more row
         share = np.full_like(source, 1 / source.size) if label_priors is None else label_priors

@@ -51,7 +51,6 @@ from priorshift.estimators.data import (
     MOST_CELLS,
     Evidence,
     TargetLabels,
-    Validation,
     posterior_problem,
 )
 from priorshift.estimators.em import CalibratedEM
@@ -539,9 +538,9 @@ class SemiSupervisedEM(PriorEstimator):
             calibrated._settle(evidence.count(rows, "soft"))
         return {**super()._learn(evidence), "_calibrated": calibrated}
 
-    def _warn_of_mismatch(self, rows: Validation) -> None:
+    def _warn_of_mismatch(self, evidence: Evidence) -> None:
         if self._calibrated is None:
-            super()._warn_of_mismatch(rows)
+            super()._warn_of_mismatch(evidence)
 
     def _estimate_labelled(
         self, y_proba: Rows, labels: TargetLabels, request: IntervalRequest | None

@@ -186,7 +186,7 @@ class PriorEstimate(FrozenArrays):
         return Adapter(
             self.classes,
             self.source_priors,
-            self._target_priors,
+            self.priors if self.adapts_to is None else self.adapts_to,
             calibration=self.calibrator,  # type: ignore[arg-type]
             strength=self.strength,
             provenance={
@@ -234,11 +234,6 @@ class PriorEstimate(FrozenArrays):
             calibration=fitted,
             strength=float(action == "adapt"),
         )
-
-    @property
-    def _target_priors(self) -> Vector:
-        """What predictions are adapted to."""
-        return self.priors if self.adapts_to is None else self.adapts_to
 
     @property
     def total_variation(self) -> Any:
@@ -354,7 +349,8 @@ class PriorEstimate(FrozenArrays):
         values = predictions.values
         if self.calibrator is not None:
             values = self.calibrator.apply(values)
-        (lower, upper), target = self.interval.T, self._target_priors
+        target = self.priors if self.adapts_to is None else self.adapts_to
+        lower, upper = self.interval.T
         found = adapt_proba_interval(
             values,
             self.source_priors,
