@@ -96,7 +96,6 @@ def test_one_column_is_two_classes(make, tmp_path, suffix, order, logits, monkey
     assert isinstance(rows, Table) == path.name.endswith((".parquet", ".arrow", ".npy"))
     np.testing.assert_array_equal(in_memory(rows), expected)
     if isinstance(rows, Table):
-        assert rows.portable
         np.testing.assert_array_equal(in_memory(pickle.loads(pickle.dumps(rows))), expected)
     seen = []
 

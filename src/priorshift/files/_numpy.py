@@ -87,7 +87,6 @@ class NpyRows(Table):
     path: Path
     shape: tuple[int, int]
     dtype: np.dtype[Any]
-    portable = True
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield blocks, converted where the file holds numbers of another type."""
