@@ -30,7 +30,7 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.files import PredictionFile, open_predictions
+from priorshift.files import PANDAS_INDEX, PredictionFile, open_predictions
 from priorshift.groups import read_groups
 from priorshift.solvers import ADVICE
 
@@ -370,11 +370,11 @@ def open_file(path: Path, request: Request) -> PredictionFile:
         ignored=tuple(filter(None, (*request.not_classes, request.history_column))),
         bounded=not request.any_size,
     )
-    for remark in file.stored.remarks:
+    for remark in file.remarks:
         note(remark)
-    if file.stored.adapted is not None:
+    if file.adapted is not None:
         note(
-            f"Warning: {file.where} was adapted already, by priorshift {file.stored.adapted}: its "
+            f"Warning: {file.where} was adapted already, by priorshift {file.adapted}: its "
             "predictions follow other priors than the classifier's. Use the predictions that it "
             "was made from."
         )
@@ -615,7 +615,7 @@ def validation_labels(validation: PredictionFile, request: Request) -> tuple[Any
 def _key_columns(file: PredictionFile) -> border.join.Columns:
     """Return the columns of a file that may be keys or labels: no index, and no predictions."""
     arrays = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")  # of an npz
-    names = [name for name in file.header if not (file.is_index(name) or name in arrays)]
+    names = [n for n in file.header if not (PANDAS_INDEX.fullmatch(n) or n in arrays)]
 
     def cells(name: str) -> Any:
         return file.labels() if name == file.label_column else file.vector(name)
