@@ -20,7 +20,7 @@ from priorshift._version import __version__
 from priorshift.border import Blocks, LockFree, Table, row_slices
 from priorshift.exceptions import missing
 from priorshift.files import _base
-from priorshift.files._base import ADAPTED, Change, PredictionFile, order_of, require_distinct
+from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
 from priorshift.text import brief
 
 Batches = Callable[[list[str] | None], Any]
@@ -209,13 +209,11 @@ class ArrowTable(PredictionFile):
             parts = [batch.column(name).to_pylist() for batch in self._batches([name])]
         return np.array([value for part in parts for value in part], dtype=object)
 
-    def pieces(
-        self, names: Sequence[str] | None, change: Change, added: str | None, begin: int
-    ) -> Iterator[tuple[int, Any]]:
+    def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
         """Yield each record batch as a stream of its own."""
         import pyarrow as pa
 
-        wanted, schema, start = self._wanted(names), self._written(names, added), 0
+        wanted, schema, start = self._wanted(copy.names), self._written(copy), 0
         dtype = _float_type(self.schema, wanted)
         for batch in self._batches(None):
             if start >= begin:
@@ -223,44 +221,38 @@ class ArrowTable(PredictionFile):
                 numbers = [columns[name].to_numpy(zero_copy_only=False) for name in wanted]
                 buffer = np.empty((len(wanted), batch.num_rows), dtype)
                 block = stacked(numbers, slice(0, batch.num_rows), buffer)
-                new, cells = change(np.ascontiguousarray(block), start)
+                new, cells = copy.change(np.ascontiguousarray(block), start)
                 for name, column in zip(wanted, new.T, strict=True):
                     kind = schema.field(name).type
                     columns[name] = pa.array(column.astype(kind.to_pandas_dtype()), type=kind)
-                more = [] if added is None else [pa.array(cells)]
+                more = [] if copy.added is None else [pa.array(cells)]
                 piece = pa.BufferOutputStream()
                 with pa.ipc.new_stream(piece, schema) as writer:
                     writer.write_batch(pa.record_batch([*columns.values(), *more], schema=schema))
                 yield batch.num_rows, piece.getvalue()
             start += batch.num_rows
 
-    def join(
-        self,
-        names: Sequence[str] | None,
-        added: str | None,
-        pieces: Iterator[Any],
-        stream: BinaryIO,
-    ) -> None:
+    def join(self, copy: Copy, pieces: Iterator[Any], stream: BinaryIO) -> None:
         """Write the record batches of all pieces."""
         import pyarrow as pa
 
-        with self._new(stream, self._written(names, added)) as writer:
+        with self._new(stream, self._written(copy)) as writer:
             for piece in pieces:
                 for batch in pa.ipc.open_stream(piece):
                     writer.write_batch(batch)
 
-    def _written(self, names: Sequence[str] | None, added: str | None) -> Any:
+    def _written(self, copy: Copy) -> Any:
         """Return the schema of a copy: integer columns of predictions become floats."""
         import pyarrow as pa
 
         schema = self.schema
-        for name in self._wanted(names):
+        for name in self._wanted(copy.names):
             at = schema.get_field_index(name)
             if not pa.types.is_floating(schema.field(at).type):
                 schema = schema.set(at, schema.field(at).with_type(pa.float64()))
         mark = {ADAPTED.encode(): __version__.encode()}
         schema = schema.with_metadata({**(schema.metadata or {}), **mark})
-        return schema if added is None else schema.append(pa.field(added, pa.string()))
+        return schema if copy.added is None else schema.append(pa.field(copy.added, pa.string()))
 
     def _wanted(self, names: Sequence[str] | None) -> list[str]:
         wanted = list(self.numeric if names is None else names)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from priorshift._typing import Floats, Vector
 from priorshift.border import LockFree, map_parts
 from priorshift.files import _base
-from priorshift.files._base import Change, PredictionFile, order_of, require_distinct
+from priorshift.files._base import Copy, PredictionFile, order_of, require_distinct
 from priorshift.text import csv_cells, is_safe_csv
 
 Rows = list[list[str]]
@@ -150,16 +150,14 @@ class CsvFile(PredictionFile):
         line, _ = next(islice(self._rows(), 1 + row, None))
         return f"line {line}"
 
-    def pieces(
-        self, names: Sequence[str] | None, change: Change, added: str | None, begin: int
-    ) -> Iterator[tuple[int, Any]]:
+    def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
         """Yield lines, with the line ends of the file."""
-        columns, mark, start = self._order(names), self.separators[1], 0
+        columns, mark, start = self._order(copy.names), self.separators[1], 0
         for block in self._parts(None, keep=True):
             if start >= begin:
                 numbers = self._numbers(block, columns)
-                new, cells = change(numbers, start)
-                piece, more = None, None if added is None else cells
+                new, cells = copy.change(numbers, start)
+                piece, more = None, None if copy.added is None else cells
                 if not isinstance(block, list) and not is_safe_csv():
                     form = *self.separators, self._style.line_end
                     piece = to_csv(block, columns, numbers, new, more, *form)
@@ -175,19 +173,13 @@ class CsvFile(PredictionFile):
                 yield len(block), piece
             start += len(block)
 
-    def join(
-        self,
-        names: Sequence[str] | None,  # noqa: ARG002
-        added: str | None,
-        pieces: Iterator[Any],
-        stream: BinaryIO,
-    ) -> None:
+    def join(self, copy: Copy, pieces: Iterator[Any], stream: BinaryIO) -> None:
         """Write the header and all lines, compressed and with a byte order mark as the file is."""
         # without name and time, so that the same predictions make the same bytes
         packed = self._style.compressed and gzip.GzipFile("", "wb", fileobj=stream, mtime=0)
         with packed or nullcontext(stream) as output:
             output.write(codecs.BOM_UTF8 if self._style.marked else b"")
-            further = [] if added is None else [added]
+            further = [] if copy.added is None else [copy.added]
             for piece in chain([self._lines_of([[*self._top.first_line, *further]])], pieces):
                 output.write(piece)
 

@@ -18,7 +18,7 @@ from priorshift._typing import Floats, are_numbers, float_type
 from priorshift._version import __version__
 from priorshift.border import Blocks, LockFree, Rows, Table, as_text, row_slices, slices, some
 from priorshift.files import _base
-from priorshift.files._base import ADAPTED, Change, PredictionFile, order_of, require_distinct
+from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
 
 
 class NpyFile(PredictionFile):
@@ -54,31 +54,19 @@ class NpyFile(PredictionFile):
         """Return the number of rows."""
         return int(self.array.shape[0])
 
-    def pieces(
-        self,
-        names: Sequence[str] | None,  # noqa: ARG002
-        change: Change,
-        added: str | None,
-        begin: int,
-    ) -> Iterator[tuple[int, Any]]:
+    def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
         """Yield the numbers of a block of rows."""
-        if added is not None:
+        if copy.added is not None:
             raise ValueError(
-                f"{self.where} is one array, which has no room for {added!r}; use npz, csv or "
+                f"{self.where} is one array, which has no room for {copy.added!r}; use npz, csv or "
                 "parquet."
             )
         source = _matrix(self.array, self.where)
         for rows in row_slices(slice(begin, source.shape[0]), _base.BLOCK_ROWS):
-            new, _ = change(source[rows], rows.start)
+            new, _ = copy.change(source[rows], rows.start)
             yield len(new), np.ascontiguousarray(new, _written_type(source)).data.cast("B")
 
-    def join(
-        self,
-        names: Sequence[str] | None,  # noqa: ARG002
-        added: str | None,  # noqa: ARG002
-        pieces: Iterator[Any],
-        stream: BinaryIO,
-    ) -> None:
+    def join(self, copy: Copy, pieces: Iterator[Any], stream: BinaryIO) -> None:  # noqa: ARG002
         """Write a header, rows first, and all numbers."""
         described = np.lib.format.dtype_to_descr(_written_type(self.array))
         header = {"descr": described, "fortran_order": False, "shape": self.array.shape}
@@ -182,27 +170,19 @@ class NpzFile(PredictionFile):
         """Return the number of rows."""
         return int(self.predictions.shape[0])
 
-    def pieces(
-        self, names: Sequence[str] | None, change: Change, added: str | None, begin: int
-    ) -> Iterator[tuple[int, Any]]:
+    def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
         """Yield blocks as two arrays: numbers, columns in the file's own order, and added cells."""
-        values, order = self.read(names), self._order(names)
+        values, order = self.read(copy.names), self._order(copy.names)
         for rows in row_slices(slice(begin, values.shape[0]), _base.BLOCK_ROWS):
-            changed, cells = change(values[rows], rows.start)
+            changed, cells = copy.change(values[rows], rows.start)
             new = np.empty(changed.shape, dtype=_written_type(values))
             new[:, slice(None) if order is None else order] = changed
             piece = BytesIO()
-            for array in (new, np.array(cells if added else [], dtype=str)):
+            for array in (new, np.array(cells if copy.added else [], dtype=str)):
                 np.lib.format.write_array(piece, array, allow_pickle=False)
             yield len(new), piece.getvalue()
 
-    def join(
-        self,
-        names: Sequence[str] | None,  # noqa: ARG002
-        added: str | None,
-        pieces: Iterator[Any],
-        stream: BinaryIO,
-    ) -> None:
+    def join(self, copy: Copy, pieces: Iterator[Any], stream: BinaryIO) -> None:
         """Write all arrays; those that are not predictions are copied as bytes, whatever they are.
 
         New predictions are gathered in memory first.
@@ -216,8 +196,8 @@ class NpzFile(PredictionFile):
             "y_proba": np.concatenate(blocks).reshape(self.stored.shape),
             ADAPTED: np.array(__version__),
         }
-        if added is not None:
-            written[added] = np.concatenate(cells)
+        if copy.added is not None:
+            written[copy.added] = np.concatenate(cells)
         kept = [m for name, m in self.keys.items() if name not in (self.key, *written)]
         compression = self.keys[self.key].compress_type
         with self._archive() as old, zipfile.ZipFile(stream, "w", compression) as archive:
