@@ -47,9 +47,9 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import Predictions, check_level, check_priors, row_blocks, some
 from priorshift.counts import Confusion, reweighted_columns
 from priorshift.estimators import PriorEstimate, get_estimator
-from priorshift.evidence._deviations import draw_mean_noise
+from priorshift.evidence._deviations import draw_signed, group_size
 from priorshift.evidence._results import Finding
-from priorshift.evidence._samples import read_samples
+from priorshift.evidence._samples import float_blocks, read_samples
 from priorshift.intervals import stratified_weights
 from priorshift.solvers import Mixtures, maximise, singular_range
 from priorshift.text import number, percent, points
@@ -189,10 +189,11 @@ def resample(
     soft = soft or Confusion.from_arrays(y_proba, y, decision="soft")
     size, seen = np.maximum(np.bincount(y, minlength=K), 1), soft.seen
     weights = stratified_weights(y, K, rng, N_RESAMPLES)
-    noise = draw_mean_noise(y_proba_target, N_RESAMPLES, rng)
     C, M, moves = soft.conditional[:, seen], len(y_proba_target), np.zeros((N_RESAMPLES, K))
+    q = y_proba_target.mean(axis=0, dtype=np.float64)
+    blocks = (block - q for _, block in float_blocks(y_proba_target))
+    noise = np.asarray(draw_signed(blocks, N_RESAMPLES, group_size(M, K), rng) / M)
     if K <= 50:  # with more, solving takes too long
-        q = y_proba_target.mean(axis=0, dtype=np.float64)
         columns = (one[:, seen] for one in reweighted_columns(y_proba, y, list(weights)))
         stack, drawn_q = np.array([C, *columns]), np.maximum([q, *(q + noise)], 0.0)
         # a decision that no class leads to tells nothing, as one that every class leads to; the
