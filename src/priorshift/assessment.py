@@ -691,15 +691,16 @@ class Case:
                 estimate = replace(estimate, calibration=mean.calibrator)
             target = evidence.act_on_target(estimate, mean, data.y_proba_target.values)
             validation = evidence.act(estimate, data.y_proba_val.values, fitted.out_of_fold())
-            shares = evidence.shares_by_reading(estimate, mean)
-            self.moved = float(np.abs(shares.estimate - shares.before).sum() / 2)
+            assert mean.source_priors is not None
+            before, p, m = mean.source_priors, estimate.priors, mean.priors
+            self.moved = float(np.abs(p - before).sum() / 2)
             kind = Kind(1.0, 1.0, 1.0)  # nothing speaks against prior shift
             if data.classes.size <= MOST_CLASSES:
                 sides = validation.y_proba, data.y_val, target.y_proba
-                kind = evidence.explain_by_priors(*sides, shares.before, level)
-            ratio = evidence.amplification(shares.estimate, shares.mean, shares.before)
-            self.kind = kind._replace(amplification=ratio)
-            known = (goal, validation, data.y_val, target, shares, groups)
+                kind = evidence.explain_by_priors(*sides, before, level)
+            self.kind = kind._replace(amplification=evidence.amplification(p, m, before))
+            shares, covariance = np.array([before, m, p]), evidence.share_covariance(estimate)
+            known = (goal, validation, data.y_val, target, shares, covariance, groups)
             self.promises = {
                 "calibrate": evidence.promise(*known, adapts=False),
                 "adapt": evidence.promise(*known, adapts=True),

@@ -16,6 +16,9 @@ class of resample b,
 .. math:: \mathrm{optimism} = \operatorname{mean}_b\,[p^*_b \cdot \mathrm{acc}^*_b(p^*_b)
     - \hat p \cdot \mathrm{acc}(p^*_b)].
 
+A method that says what it expects to gain, as Auto does, has no such optimism left, and its
+standard errors tell the covariance: nothing is resampled.
+
 Resampled priors are found from mean decisions: maximum likelihood on a resampled confusion matrix
 and resampled target decisions, moved to the estimate. With many classes the delta method stands in
 for it, which answers noise :math:`e = \Delta q - \Delta C\, \hat p` of target and validation with
@@ -47,6 +50,7 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import Predictions, check_level, check_priors, row_blocks, some
 from priorshift.counts import Confusion, reweighted_columns
 from priorshift.estimators import PriorEstimate, get_estimator
+from priorshift.evidence._actions import share_covariance
 from priorshift.evidence._deviations import draw_signed, group_size
 from priorshift.evidence._results import Finding
 from priorshift.evidence._samples import float_blocks, read_samples
@@ -429,17 +433,20 @@ def diagnose(
     before = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)
     adapted = estimate.adapt(Predictions.from_checked(samples.y_proba_val))
     after = (adapted.argmax(axis=1) == y).astype(np.float64)
-    rows = samples.y_proba_val, y, samples.y_proba_target
-    covariance, optimism = resample(estimate, priors, *rows, samples.confusion)
+    own = estimate.decision
+    told = own if own is not None and own["goal"] == "accuracy" else None
+    if told is not None and estimate.standard_error is not None:
+        covariance, optimism = share_covariance(estimate), 0.0
+    else:
+        rows = samples.y_proba_val, y, samples.y_proba_target
+        covariance, optimism = resample(estimate, priors, *rows, samples.confusion)
     known = (priors, covariance, confidence_level)
     expected_before = expected_score(before, y, *known, (0.0, 1.0))
     expected_after = expected_score(after, y, *known, (0.0, 1.0), optimism)
     gain = expected_score(after - before, y, *known, (-1.0, 1.0), optimism)
-    own = estimate.decision
-    if own is not None and own["goal"] == "accuracy":
-        gain = Expected.of(
-            own["expected_gain"], own["expected_gain_se"], confidence_level, (-1.0, 1.0)
-        )
+    if told is not None:
+        own_gain = told["expected_gain"], told["expected_gain_se"]
+        gain = Expected.of(*own_gain, confidence_level, (-1.0, 1.0))
         expected_after = expected_after.moved_to(expected_before.value + gain.value, (0.0, 1.0))
     largest, smallest = singular_range(samples.C[:, seen])
     pairs = confusable_pairs(samples.y_proba_val, y, samples.confusion)
