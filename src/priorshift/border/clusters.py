@@ -12,20 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift.border.rows import Blocks, Fold, Rows, Table, add, own, slices, table_kind
+from priorshift.border.rows import Blocks, Fold, Table, add, own, slices, table_kind
 from priorshift.border.threads import row_blocks, row_slices, single_threaded_blas
 
 MOST_HELD = 2**30
 """Bytes up to which chunks are kept in this process, if there is no cluster to keep them."""
-
-CHUNK_BYTES = 2**27
-"""Approximate bytes of a chunk that workers read: few tasks, yet many fit into a worker."""
 
 MERGED = 16
 """Results that one task adds up; up to this many chunks need no such task."""
@@ -208,42 +204,6 @@ def _add_up(*results: Any) -> Any:
     """Add up results without touching them: a worker may need them again after a failure."""
     found = [result for result in results if result is not None]
     return reduce(add, found[1:], own(found[0])) if found else None
-
-
-def read_by_workers(rows: Rows, path: Path, client: Any) -> DaskTable:
-    """Return rows of a file as a table on a Dask cluster; every worker must find it at its path.
-
-    Chunks are consecutive rows of an npy file, row groups of a Parquet file, or record batches of
-    an Arrow file. They have about 128 MB, or less, so that every thread of the cluster gets one.
-    """
-    import dask.array as da
-    from dask import delayed
-
-    if not isinstance(rows, Table) or not rows.portable:
-        raise ValueError(
-            f"{path} cannot be read from the middle, as --dask has to; convert it to parquet, an "
-            "Arrow file (no stream) or npy."
-        )
-    n, n_classes = rows.shape
-    n_threads = sum(client.nthreads().values())
-    n_chunks = max(n_threads, -(-n * n_classes * rows.dtype.itemsize // CHUNK_BYTES), 1)
-    load = delayed(partial(_read_part, rows, path), pure=False, traverse=False)
-    chunks = [
-        da.from_delayed(load(part), (part.stop - part.start, n_classes), rows.dtype)
-        for part in rows.parts(n_chunks)
-    ]
-    return DaskTable(da.concatenate(chunks))
-
-
-def _read_part(table: Table, path: Path, part: slice) -> Floats:
-    """Read some rows of a file, on a worker."""
-    try:
-        return table.read(part)
-    except FileNotFoundError:
-        raise ValueError(
-            f"a worker does not find {path}; with --dask every worker must find the file at this "
-            "path, on a shared file system."
-        ) from None
 
 
 # Spark
