@@ -87,8 +87,19 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
 
 def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) -> "Predictions":
     """Unpack a pandas, polars or Arrow table or column; return anything else unchanged."""
-    if isinstance(values, np.ndarray | list | tuple):
+    native = as_native(values, name)
+    if native is None:
         return Predictions(values)
+    if not hasattr(native, "columns"):
+        return Predictions(native.to_numpy(), frame=Frame(native))
+    known = None if classes is None else read_labels(classes, None, "classes")
+    return _read_frame(native, name, known, labels)
+
+
+def as_native(values: Any, name: str) -> Any:
+    """Return a pandas, polars or Arrow table or column as narwhals has it; None for all else."""
+    if isinstance(values, np.ndarray | list | tuple):
+        return None
     _require_computed(values, name)
     try:
         import narwhals as nw
@@ -96,19 +107,14 @@ def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) 
         if hasattr(values, "columns"):
             needed = missing(f"{name} is a frame, which", "narwhals", "tables")
             raise ValueError(str(needed)) from None
-        return Predictions(values)
+        return None
     try:
         native = nw.from_native(values, pass_through=True, allow_series=True)
     except ValueError as error:  # a header with duplicates
         raise ValueError(f"{name} cannot be read as a frame: {error}") from None
     if isinstance(native, nw.LazyFrame):
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
-    if isinstance(native, nw.DataFrame):
-        known = None if classes is None else read_labels(classes, None, "classes")
-        return _read_frame(native, name, known, labels)
-    if isinstance(native, nw.Series):
-        return Predictions(native.to_numpy(), frame=Frame(native))
-    return Predictions(values)
+    return native if isinstance(native, nw.DataFrame | nw.Series) else None
 
 
 def _read_frame(
@@ -825,16 +831,8 @@ def column_of(frame: Any, column: Any, name: str = "y", of: str = "y_proba") -> 
     """
     if not isinstance(column, str):
         return frame, column
-    native = None
-    if hasattr(frame, "columns"):
-        try:
-            import narwhals as nw
-        except ImportError:
-            needed = missing(f"{of} is a frame, which", "narwhals", "tables")
-            raise ValueError(str(needed)) from None
-        native = nw.from_native(frame, pass_through=True, eager_only=True)
-        native = native if isinstance(native, nw.DataFrame) else None
-    if native is None:
+    native = as_native(frame, of)
+    if native is None or not hasattr(native, "columns"):
         raise ValueError(
             f"{name} is the text {brief(column)}; it can name a column only if {of} is a frame "
             "with this column (pandas, polars or Arrow). Otherwise pass one entry per row."
