@@ -346,9 +346,12 @@ def _has_bool(values: Any) -> bool:
 
 def check_positive(value: float, name: str) -> float:
     """Check a finite number above 0."""
-    if not isinstance(value, Real) or not 0 < as_float(value) < np.inf:
-        raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
-    return float(value)
+    try:
+        if isinstance(value, Real) and 0 < float(value) < np.inf:
+            return float(value)
+    except OverflowError:  # a whole number that is too large for a float
+        pass
+    raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
 
 
 def as_float(number: Any) -> float:

@@ -96,12 +96,8 @@ class Validation:
 
     def confusion(self, decision: Decision) -> Confusion:
         """Count decisions by class; once for all methods that get the same checked predictions."""
-
-        def count() -> Confusion:
-            return Confusion.from_arrays(
-                self.y_proba, self.labels, decision=decision, sample_weight=self.sample_weight
-            )
-
+        known: dict[str, Any] = {"decision": decision, "sample_weight": self.sample_weight}
+        count = partial(Confusion.from_arrays, self.y_proba, self.labels, **known)
         if self.checked is None:
             return count()
         key, counted = ("confusion", decision), (self.labels, self.sample_weight)
@@ -303,7 +299,7 @@ class Evidence:
 
     @property
     def decisions_only(self) -> bool:
-        """Whether validation was decisions, without probabilities."""
+        """Whether validation was decisions, or a confusion matrix, without probabilities."""
         return self.predicted is not None and self.predicted.decision == "hard"
 
     @property
