@@ -577,7 +577,6 @@ def monitor(world: World) -> Any:
         online=pick(rng, ("flh-ftl", "window", "exponential")),
         window=world.number((1, 2, 10), 0.05),
         half_life=world.number((0.1, 5.0), 0.05),
-        unit=pick(rng, ("batches", "rows")),
         alarm_level=world.number((0.05, 0.5), 0.05),
         random_state=world.seed(),
     )

@@ -40,11 +40,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from html import escape
 from numbers import Real
-from operator import add
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,7 +53,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._results import Backend, FrozenArrays, make_frame
-from priorshift._typing import Indices, Labels, Mask, Vector
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.adapt import prior_ratio, reweight, total_variation
 from priorshift.border import (
     BLOCK_BYTES,
@@ -160,10 +159,6 @@ class GroupCounts:
         values = check_proba(y_proba, tables=True).values
         return count_groups(values, *encode_groups(read_groups(groups, values.shape[0])), decision)
 
-    def total(self) -> DecisionCounts:
-        """Return the counts of all groups together."""
-        return DecisionCounts(self.counts.sum(axis=0), self.decision, int(self.n_rows.sum()))
-
     def __add__(self, other: GroupCounts) -> GroupCounts:
         K, others = self.counts.shape[1], other.counts.shape[1]
         if self.decision != other.decision or others != K:
@@ -177,21 +172,10 @@ class GroupCounts:
                 f"{some(other.groups.tolist(), 3)}, of another kind; use text for both."
             )
         names, at = np.unique(np.concatenate([self.groups, other.groups]), return_inverse=True)
-        mine, theirs = np.split(at.reshape(-1), [self.groups.size])
-
-        def join(one: Any, two: Any) -> Any:
-            joined = np.zeros((names.size, *one.shape[1:]), one.dtype)
-            joined[mine] += one  # each group once: indices do not repeat
-            joined[theirs] += two
-            return joined
-
-        return GroupCounts(
-            names,
-            self.decision,
-            join(self.n_rows, other.n_rows),
-            join(self.counts, other.counts),
-            self.second + other.second,
-        )
+        n_rows, counts = np.zeros(names.size, np.intp), np.zeros((names.size, K))
+        np.add.at(n_rows, at, np.concatenate([self.n_rows, other.n_rows]))
+        np.add.at(counts, at, np.concatenate([self.counts, other.counts]))
+        return GroupCounts(names, self.decision, n_rows, counts, self.second + other.second)
 
     def __repr__(self) -> str:
         """Show the size."""
@@ -271,8 +255,11 @@ def encode_groups(labels: Labels) -> tuple[Labels, Indices]:
     return names, codes.reshape(-1).astype(np.intp, copy=False)
 
 
-def match_groups(labels: Labels, groups: Labels) -> Indices:
-    """Return the position of each label among sorted groups; refuse a label that is not there."""
+def match_groups(labels: Labels, groups: Labels, *, refuse: bool = True) -> Indices:
+    """Return the position of each label among sorted groups.
+
+    A label that is not there is refused, or else gets the position after the last.
+    """
     if (labels.dtype.kind == "U") != (groups.dtype.kind == "U"):
         raise ValueError(
             f"the groups are {some(groups.tolist(), 3)} but you gave {some(labels[:3].tolist())}, "
@@ -281,12 +268,12 @@ def match_groups(labels: Labels, groups: Labels) -> Indices:
     names, codes = encode_groups(labels)
     at = np.searchsorted(groups, names).clip(max=groups.size - 1)
     unknown = groups[at] != names
-    if unknown.any():
+    if refuse and unknown.any():
         raise ValueError(
             f"there is no estimate for group {some(names[unknown].tolist())}; the groups are "
             f"{some(groups.tolist())}. Estimate them together with the others, or use `pooled`."
         )
-    return at[codes]
+    return np.where(unknown, groups.size, at)[codes]
 
 
 # How far to pool
@@ -341,27 +328,9 @@ class Pool:
             axes = np.vstack([axes, -axes.sum(axis=0)])
             theta = (q - mean)[:, :-1] @ X
             to_priors = invert(C) @ axes
-        pool = cls(mass, mean, theta, np.maximum(s, 0), axes, to_priors)
-        v = pool.likeliest_variance() if pooling == "auto" else 1 / (1 + pooling)
-        return replace(pool, variance=v)
-
-    def likeliest_variance(self) -> float:
-        """Return the v that makes the groups' decisions most likely; 0 if they are all alike."""
-        informative = self.mass > 0
-        if np.count_nonzero(informative) < 2:
-            return 0.0
-        n, theta = self.mass[informative, None], self.theta[informative]
-
-        def cost(log_v: float) -> float:
-            return -_log_likelihood(n, theta, 10.0**log_v * self.signal)
-
-        costs = np.array([cost(log_v) for log_v in LOG_VARIANCES])
-        at = int(costs.argmin())
-        step = LOG_VARIANCES[1] - LOG_VARIANCES[0]
-        near = (LOG_VARIANCES[at] - step, LOG_VARIANCES[at] + step)
-        found = minimize_scalar(cost, bounds=near, method="bounded", options={"xatol": 1e-3})
-        nothing = -_log_likelihood(n, theta, np.zeros_like(self.signal))
-        return float(10.0**found.x) if found.fun < nothing else 0.0
+        s = np.maximum(s, 0)
+        v = 1 / (1 + pooling) if pooling != "auto" else _likeliest_variance(mass, theta, s)
+        return cls(mass, mean, theta, s, axes, to_priors, v)
 
     @property
     def strength(self) -> float:
@@ -369,45 +338,53 @@ class Pool:
         return np.inf if self.variance == 0 else max(1 / self.variance - 1, 0.0)
 
     @property
-    def reliability(self) -> Vector:
-        """Rho, how far each group keeps its own along each axis: (G, J)."""
-        strength = self.mass[:, None] * (self.variance * self.signal)
-        return strength / (1 + strength)
-
-    @property
-    def precision(self) -> Vector:
-        """How well each group is known along each axis, as rows: (G, J)."""
-        n = self.mass[:, None]
-        return n / (1 + n * (self.variance * self.signal))
+    def borrowed(self) -> Vector:
+        """1 - rho, how far each group takes the centre's instead of its own by axis: (G, J)."""
+        return 1 / (1 + self.mass[:, None] * (self.variance * self.signal))
 
     @property
     def weights(self) -> Vector:
         """Share of the spread between priors that each group's own rows explain."""
         size = (self.to_priors**2).sum(axis=0) * self.signal
-        return self.reliability @ (size / size.sum()) if size.any() else np.zeros(self.mass.size)
+        return (1 - self.borrowed) @ (size / size.sum()) if size.any() else 0 * self.mass
 
     @property
     def centre(self) -> Vector:
         """Mu along the axes: the mean of groups, weighted by how well each is known."""
-        return (self.precision * self.theta).sum(axis=0) / self.precision.sum(axis=0)
+        precision = self.mass[:, None] * self.borrowed
+        return (precision * self.theta).sum(axis=0) / precision.sum(axis=0)
 
     def decisions(self, theta: Vector) -> Vector:
         """Return mean decisions from their coordinates along the axes, none of them below 0."""
         decisions = np.maximum(self.mean + theta @ self.axes.T, 0)
         return decisions / decisions.sum(axis=-1, keepdims=True)
 
-    def pooled_decisions(self) -> Vector:
-        """Return the expected mean decision of each group, given all of them: (G, K)."""
-        return self.decisions(self.centre + self.reliability * (self.theta - self.centre))
-
     def prior_variance(self) -> Vector:
         """Return the remaining variance of each group's priors, from the target's rows alone.
 
         It includes the noise of the centre.
         """
-        left = self.variance * self.signal / (1 + self.mass[:, None] * self.variance * self.signal)
-        left = left + (1 - self.reliability) ** 2 / self.precision.sum(axis=0)
+        borrowed = self.borrowed
+        of_centre = 1 / (self.mass[:, None] * borrowed).sum(axis=0)
+        left = self.variance * self.signal * borrowed + borrowed**2 * of_centre
         return left @ (self.to_priors**2).T
+
+
+def _likeliest_variance(mass: Vector, theta: Vector, signal: Vector) -> float:
+    """Return the v that makes the groups' decisions most likely; 0 if they are all alike."""
+    informative = mass > 0
+    if np.count_nonzero(informative) < 2:
+        return 0.0
+    n, theta = mass[informative, None], theta[informative]
+
+    def cost(log_v: float) -> float:
+        return -_log_likelihood(n, theta, 10.0**log_v * signal)
+
+    at = LOG_VARIANCES[np.argmin([cost(log_v) for log_v in LOG_VARIANCES])]
+    step = LOG_VARIANCES[1] - LOG_VARIANCES[0]
+    near = {"bounds": (at - step, at + step), "options": {"xatol": 1e-3}}
+    found = minimize_scalar(cost, method="bounded", **near)
+    return float(10.0**found.x) if found.fun < cost(-np.inf) else 0.0
 
 
 def within_covariance(counts: GroupCounts) -> Vector:
@@ -442,19 +419,6 @@ def _log_likelihood(n: Vector, theta: Vector, variance: Vector) -> float:
     away = theta - (weight * theta).sum(axis=0) / total
     spread = np.einsum("gj,gj,gj->", weight, away, away)
     return 0.5 * float(np.log(weight).sum() - np.log(total).sum() - spread)
-
-
-def check_pooling(pooling: Any) -> Pooling:
-    """Check the argument `pooling`."""
-    if pooling is None or (isinstance(pooling, str) and pooling == "auto"):
-        return pooling  # type: ignore[return-value]
-    number = isinstance(pooling, Real) and not isinstance(pooling, bool)
-    if not number or not float(pooling) >= 0:
-        raise ValueError(
-            "pooling must be 'auto', None, or a number of rows, at least 0, that the pooled "
-            f"priors count for; got {brief(pooling)}."
-        )
-    return float(pooling)
 
 
 # One estimate per group
@@ -509,63 +473,6 @@ class GroupEstimates(FrozenArrays):
     standard_error: Vector | None = None
     confidence_level: float | None = None
 
-    @classmethod
-    def of(
-        cls,
-        groups: Labels,
-        n: Indices,
-        solved: Solutions | None,
-        informative: Mask,
-        pool: Pool | None,
-        whole: PriorEstimate,
-        pooled: PriorEstimate,
-    ) -> GroupEstimates:
-        """Put together what was solved for the informative groups; None: all are like `whole`.
-
-        The other groups get the pooled priors, with a warning.
-        """
-        G = groups.size
-        gap = np.inf if whole.gap is None else whole.gap
-        every = Solutions(
-            np.tile(whole.priors, (G, 1)),
-            np.full(G, whole.status),
-            np.full(G, gap),
-            np.full(G, whole.n_iter, dtype=np.intp),
-        )
-        if solved is not None:
-            every = Solutions.direct(np.tile(pooled.priors, (G, 1)))
-            status = every.status.astype("U16")
-            every.value[informative], every.gap[informative] = solved.value, solved.gap
-            every.n_iter[informative], status[informative] = solved.n_iter, solved.status
-            every = replace(every, status=status)
-        if not informative.all():
-            empty = groups[~informative].tolist()
-            warn_user(
-                f"{len(empty)} groups have no row to learn from and get the pooled priors: "
-                f"{some(empty)}.",
-                PriorShiftWarning,
-            )
-        short = every.status == "not_converged"
-        if short.any():
-            warn_user(
-                f"{whole.method} is not certified in {np.count_nonzero(short)} of {G} groups "
-                f"({some(groups[short].tolist())}), by a gap of up to {every.gap[short].max():.3g};"
-                " raise max_iter or tol.",
-                ConvergenceWarning,
-            )
-        return cls(
-            groups=groups,
-            n=n,
-            priors=every.value,
-            weight=np.where(informative, 1.0 if pool is None else pool.weights, 0.0),
-            pooling=0.0 if pool is None else pool.strength,
-            whole=whole,
-            pooled=pooled,
-            status=every.status,
-            gap=every.gap,
-            n_iter=every.n_iter,
-        )
-
     @property
     def classes(self) -> Labels:
         """Class names, in the order of the columns."""
@@ -598,9 +505,6 @@ class GroupEstimates(FrozenArrays):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.groups.tolist())
-
-    def __contains__(self, group: object) -> bool:
-        return group in self.groups.tolist()
 
     def __getitem__(self, group: Any) -> PriorEstimate:
         g = int(match_groups(read_groups([group]), self.groups)[0])
@@ -658,10 +562,7 @@ class GroupEstimates(FrozenArrays):
             origin=self.pooled.source_priors_from,
         )
         labels = read_groups(groups, values.shape[0])
-        known = np.isin(labels, self.groups) if unknown == "pooled" else np.ones(labels.size, bool)
-        codes = np.full(labels.size, self.groups.size, dtype=np.intp)  # one past the last: pooled
-        if known.any():
-            codes[known] = match_groups(labels[known], self.groups)
+        codes = match_groups(labels, self.groups, refuse=unknown == "refuse")
         if self.pooled.calibrator is not None:
             values = self.pooled.calibrator.apply(values, from_logits=from_logits)
             from_logits = False
@@ -784,14 +685,6 @@ def pooling_in_words(pooling: float) -> str:
     return f"pooled as if {rows} more rows of every group followed the pooled priors"
 
 
-class GroupedRows(NamedTuple):
-    """Clean target rows in class order, with the number of each row's group."""
-
-    y_proba: Any
-    names: Labels
-    codes: Indices
-
-
 def estimate_groups(
     estimator: PriorEstimator,
     y_proba: Any = None,
@@ -849,7 +742,15 @@ def estimate_groups(
     if not isinstance(estimator, PriorEstimator):
         raise TypeError(f"estimator must be a fitted PriorEstimator; got {brief(estimator)}.")
     check_is_fitted(estimator)
-    pooling, request = check_pooling(pooling), IntervalRequest.of(confidence_level, 0, "asymptotic")
+    if pooling is not None and not (isinstance(pooling, str) and pooling == "auto"):
+        number = isinstance(pooling, Real) and not isinstance(pooling, bool)
+        if not number or not float(pooling) >= 0:
+            raise ValueError(
+                "pooling must be 'auto', None, or a number of rows, at least 0, that the pooled "
+                f"priors count for; got {brief(pooling)}."
+            )
+        pooling = float(pooling)
+    request = IntervalRequest.of(confidence_level, 0, "asymptotic")
     if y_pred is not None:
         require_decisions(estimator, y_pred, y_proba)
         y_proba = as_decisions(y_pred, estimator.classes_)
@@ -861,82 +762,59 @@ def estimate_groups(
                 f"{type(estimator).__name__} needs the rows of the target, which counts do not "
                 "keep; pass y_proba and groups, or use a method such as SCM-L."
             )
+        _require_batch(estimator)
         return _from_counts(estimator, y_proba, pooling, request)
-    rows = _read(estimator, y_proba, groups)
-    if _is_each_alone(estimator, pooling, request):
-        return _estimate_each(estimator, rows)
-    if estimator.batch == "calibrated":
-        return _from_calibrated(estimator, rows, pooling, request)
-    if estimator.batch != "posteriors":
-        return _from_decisions(estimator, rows, pooling, request)
-    if request is not None:
-        raise ValueError(
-            f"{type(estimator).__name__} has no intervals by group; use a method with a confusion "
-            f"matrix such as SCM-L, or leave out {argument('confidence_level')}."
-        )
-    return _from_posteriors(estimator, rows, pooling)
-
-
-def _read(estimator: PriorEstimator, y_proba: Any, groups: Any) -> GroupedRows:
-    """Check rows and groups; methods with a confusion matrix read rows in blocks."""
     if groups is None:
         raise ValueError("groups is missing; pass the group of each row.")
     y_proba, groups = column_of(y_proba, groups, "groups")
+    # methods with a confusion matrix read rows in blocks
     read = check_proba(y_proba, tables=estimator.counts_suffice, classes=estimator.classes_)
-    values = in_class_order(read, estimator.classes_)
+    rows = in_class_order(read, estimator.classes_)
     if read.decided is None and not estimator._decisions_only:
-        check_source_mass(
-            estimator._denominator,
-            values,
-            estimator.classes_,
-            origin=estimator.source_priors_from_,
-        )
-    return GroupedRows(values, *encode_groups(read_groups(groups, values.shape[0])))
-
-
-def _from_calibrated(
-    estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling, request: IntervalRequest | None
-) -> GroupEstimates:
-    """Estimate groups by soft decisions of outputs calibrated for the whole target.
-
-    If groups do not differ beyond noise, all of them get the method's own estimate, and predictions
-    stay as they are if it leaves them alone. If they do, each is adapted to its own priors: the
-    method's caution is about the whole target, and pooling plays its part for groups.
-    """
-    whole = estimator.estimate(Predictions.from_checked(rows.y_proba))
-    soft, calibrator = estimator._soft_decisions()
-    rows = rows._replace(y_proba=calibrator.apply(rows.y_proba))
-    if _is_each_alone(soft, pooling, request):
-        found = _estimate_each(soft, rows)
+        source, origin = estimator._denominator, estimator.source_priors_from_
+        check_source_mass(source, rows, estimator.classes_, origin=origin)
+    names, codes = encode_groups(read_groups(groups, rows.shape[0]))
+    whole, method = None, estimator
+    if estimator.batch == "calibrated":  # by soft decisions of outputs calibrated for all rows
+        whole = estimator.estimate(Predictions.from_checked(rows))
+        method, calibrator = estimator._soft_decisions()
+        rows = calibrator.apply(rows)
+    in_batch = method.batch is not None
+    if method.counts_suffice:
+        in_batch = in_batch and bool(method.confusion_.seen.all())
+    if not in_batch and not pooling and request is None:
+        found = _from_each(method, rows, names, codes)
+    elif method.batch == "posteriors":
+        if request is not None:
+            raise ValueError(
+                f"{type(method).__name__} has no intervals by group; use a method with a confusion "
+                f"matrix such as SCM-L, or leave out {argument('confidence_level')}."
+            )
+        found = _from_posteriors(method, rows, names, codes, pooling)
     else:
-        found = _from_decisions(soft, rows, pooling, request)
-    if np.isinf(found.pooling):
-        G = rows.names.size
-        return replace(
-            found,
-            priors=np.tile(whole.priors, (G, 1)),
-            whole=whole,
-            pooled=whole,
-            status=np.full(G, whole.status),
-            gap=np.full(G, np.inf),
+        _require_batch(method)  # before the work
+        counts = count_groups(rows, names, codes, method.confusion_.decision)
+        found = _from_counts(method, counts, pooling, request)
+    if whole is None:
+        return found
+    # the method's caution is about the whole target; for groups that differ, pooling plays its part
+    if np.isfinite(found.pooling):
+        pooled = replace(
+            found.pooled,
+            method=whole.method,
+            source_priors_from=whole.source_priors_from,
+            calibrator=calibrator,
+            decision=whole.decision,
         )
-    pooled = replace(
-        found.pooled,
-        method=whole.method,
-        source_priors_from=whole.source_priors_from,
-        calibrator=calibrator,
-        decision=whole.decision,
+        return replace(found, whole=whole, pooled=pooled)
+    return replace(
+        found,
+        priors=np.tile(whole.priors, (names.size, 1)),
+        whole=whole,
+        pooled=whole,
+        status=np.full(names.size, whole.status),
+        gap=np.full(names.size, np.inf),
     )
-    return replace(found, whole=whole, pooled=pooled)
-
-
-def _from_decisions(
-    estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling, request: IntervalRequest | None
-) -> GroupEstimates:
-    """Estimate groups by a method with a confusion matrix."""
-    _require_batch(estimator)  # before the work
-    counts = count_groups(*rows, estimator.confusion_.decision)
-    return _from_counts(estimator, counts, pooling, request)
 
 
 def _from_counts(
@@ -946,7 +824,6 @@ def _from_counts(
     request: IntervalRequest | None,
 ) -> GroupEstimates:
     """Estimate the priors of groups from counts of their decisions."""
-    _require_batch(estimator)
     decision, K = estimator.confusion_.decision, estimator.classes_.size
     if counts.decision != decision or counts.counts.shape[1] != K:
         raise ValueError(
@@ -954,61 +831,50 @@ def _from_counts(
             f"{counts.decision} decisions on {counts.counts.shape[1]}. Count with "
             f"GroupCounts.from_arrays(y_proba, groups, decision={decision!r})."
         )
-    if not counts.n_rows.any():
+    N, decisions = int(counts.n_rows.sum()), counts.counts
+    if not N:
         raise ValueError("no group has a row; there is nothing to estimate from.")
-    whole = estimator.estimate_counts(counts.total())
-    informative = estimator._informative(counts.counts)
+    whole = estimator.estimate_counts(DecisionCounts(decisions.sum(axis=0), decision, N))
+    informative = estimator._informative(decisions)
     pool, pooled, solved = None, whole, None
-    if not pooling:
-        solved = estimator._priors_of_groups(counts.counts[informative])
-    else:
+    if pooling:
         pool = Pool.of(pooling, counts, estimator._columns, whole.priors)
     if pool is not None and pool.variance > 0:
-        N, mass = float(counts.n_rows.sum()), counts.n_rows.astype(np.float64)
-        if (estimator._hyper_prior != 1).any():
-            # it acts on each group as it does on all rows: pooling is what protects small groups
-            mass = np.full_like(mass, N)
         middle = estimator._priors_of_groups(pool.decisions(pool.centre)[None] * N)
         pooled = solution_as_estimate(whole, middle)
-        decisions = pool.pooled_decisions() * mass[:, None]
+        # a hyper-prior acts on each group as on all rows: pooling is what protects small groups
+        mass: Any = N if (estimator._hyper_prior != 1).any() else counts.n_rows[:, None]
+        decisions = mass * pool.decisions(pool.theta + pool.borrowed * (pool.centre - pool.theta))
+    if pool is None or pool.variance > 0:
         solved = estimator._priors_of_groups(decisions[informative])
-    found = GroupEstimates.of(
-        counts.groups, counts.n_rows, solved, informative, pool, whole, pooled
-    )
+    found = _gather(counts.groups, counts.n_rows, solved, informative, pool, whole, pooled)
     if request is None:
         return found
     interval, error = _intervals(estimator, found.priors, counts.n_rows, pool, request)
-    return replace(
-        found,
-        interval=interval,
-        standard_error=error,
-        confidence_level=request.confidence_level,
-    )
+    level = request.confidence_level
+    return replace(found, interval=interval, standard_error=error, confidence_level=level)
 
 
 def _from_posteriors(
-    estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling
+    estimator: PriorEstimator, y_proba: Floats, names: Labels, codes: Indices, pooling: Pooling
 ) -> GroupEstimates:
     """Estimate the priors of groups from the posteriors of their rows."""
+    _require_certificate(estimator)
     params: Any = estimator
-    check_choice(params.solver, ("certified",), "solver, for groups,")
     budget: dict[str, Any] = {
         "tol": check_positive(params.tol, "tol"),
         "max_iter": check_count(params.max_iter, "max_iter"),
     }
-    alpha, source = estimator._hyper_prior, estimator.source_priors_
-    _require_concave(alpha)
-    y_proba, names, codes = rows
+    alpha, source, n = estimator._hyper_prior, estimator.source_priors_, y_proba.shape[0]
     scale = prior_ratio(np.ones_like(source), source)
-    problem = Mixture.of(y_proba, scale=scale, alpha=alpha)
-    solution = maximise(problem, start=source, **budget)
+    solution = maximise(Mixture.of(y_proba, scale=scale, alpha=alpha), start=source, **budget)
     estimator._warn_if_short(solution)
-    whole = estimator._result(solution.value, solution, y_proba.shape[0])
+    whole = estimator._result(solution.value, solution, n)
     possible = y_proba @ scale.astype(y_proba.dtype) > 0  # some priors explain these rows
     informative = np.bincount(codes, possible, names.size) > 0
     pool, pooled, excess, solved = None, whole, alpha - 1, None
     if pooling:
-        pool = _pool_posteriors(rows, scale, whole, pooling)
+        pool = _pool_posteriors(pooling, y_proba, names, codes, scale, whole.priors)
     if pool is not None and pool.variance > 0:
         centre = np.maximum(whole.priors + pool.to_priors @ pool.centre, 0)
         pooled = solution_as_estimate(whole, Solutions.direct(centre[None] / centre.sum()))
@@ -1024,54 +890,47 @@ def _from_posteriors(
             start=pooled.priors,
             **budget,
         )
-    n = np.bincount(codes, minlength=names.size)
-    return GroupEstimates.of(names, n, solved, informative, pool, whole, pooled)
-
-
-def _require_concave(alpha: Vector) -> None:
-    """Refuse a hyper-prior under which nothing can be certified."""
-    if (alpha < 1).any():
-        raise ValueError("groups need alpha of at least 1: below 1, nothing can be certified.")
+    sizes = np.bincount(codes, minlength=names.size)
+    return _gather(names, sizes, solved, informative, pool, whole, pooled)
 
 
 def _pool_posteriors(
-    rows: GroupedRows, scale: Vector, whole: PriorEstimate, pooling: float | Literal["auto"]
+    pooling: float | Literal["auto"],
+    y_proba: Floats,
+    names: Labels,
+    codes: Indices,
+    scale: Vector,
+    priors: Vector,
 ) -> Pool:
     """Choose how far to pool by the posteriors of rows under the priors of all of them."""
-    n, K = rows.y_proba.shape
-    around = (n * whole.priors + 1 / K) / (n + 1)  # every class might occur in one more row
-
-    def count(part: slice) -> GroupCounts:
-        block = rows.y_proba[part] * (scale * around)
+    n, K = y_proba.shape
+    around = (n * priors + 1 / K) / (n + 1)  # every class might occur in one more row
+    counts, second = np.zeros((names.size, K)), np.zeros((K, K))
+    for part in row_blocks(n, K, 2**23):  # bytes of posteriors at once
+        block = y_proba[part] * (scale * around)
         total = block.sum(axis=1, keepdims=True)
         block = np.divide(block, total, out=np.tile(around, (block.shape[0], 1)), where=total > 0)
-        return count_groups(block, rows.names, rows.codes[part], "soft")
-
-    counts = reduce(add, map(count, row_blocks(n, K, 2**23)))  # bytes of posteriors at once
-    R = counts.second / counts.n_rows.sum() / around
+        of_group, products = _count_block(codes, names.size, "soft", block, part)
+        counts += of_group
+        second += products
+    R = second / n / around
     lost = R.sum(axis=0) <= 0  # no row gives the class any probability: as if always recognised
     R[lost, lost] = 1.0
     R /= R.sum(axis=0)
-    return Pool.of(pooling, counts, R, around)
+    sizes = np.bincount(codes, minlength=names.size)
+    return Pool.of(pooling, GroupCounts(names, "soft", sizes, counts, second), R, around)
 
 
-def _is_each_alone(
-    estimator: PriorEstimator, pooling: Pooling, request: IntervalRequest | None
-) -> bool:
-    """Whether to estimate every group as a target of its own, because no batch can solve for it."""
-    by_counts = estimator.counts_suffice and estimator.confusion_.seen.all()
-    in_batch = estimator.batch is not None and (by_counts or not estimator.counts_suffice)
-    return not in_batch and request is None and not pooling
-
-
-def _estimate_each(estimator: PriorEstimator, rows: GroupedRows) -> GroupEstimates:
+def _from_each(
+    estimator: PriorEstimator, rows: Any, names: Labels, codes: Indices
+) -> GroupEstimates:
     """Estimate every group by itself, as a target of its own.
 
     This is slow. It is the only way for a method without a batch solver, or if validation lacks a
     class: counts do not determine its share.
     """
     y_proba = require_array(
-        rows.y_proba,
+        rows,
         f"{estimator!r} estimates each group by itself, from its rows in memory; pass an array, or "
         "use a method such as SCM-L, which counts them.",
     )
@@ -1079,9 +938,9 @@ def _estimate_each(estimator: PriorEstimator, rows: GroupedRows) -> GroupEstimat
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the estimate on all rows has warned already
         alone = []
-        for g, group in enumerate(rows.names):
+        for g, group in enumerate(names):
             try:
-                alone.append(estimator._estimate(y_proba[rows.codes == g]))
+                alone.append(estimator._estimate(y_proba[codes == g]))
             except ValueError as error:
                 raise ValueError(f"group {group.item()!r}: {error}") from error
     solved = Solutions(
@@ -1090,10 +949,59 @@ def _estimate_each(estimator: PriorEstimator, rows: GroupedRows) -> GroupEstimat
         np.array([np.inf if one.gap is None else one.gap for one in alone]),
         np.array([one.n_iter for one in alone], dtype=np.intp),
     )
-    G = rows.names.size
-    n = np.bincount(rows.codes, minlength=G)
-    every = np.ones(G, dtype=bool)
-    return GroupEstimates.of(rows.names, n, solved, every, None, whole, whole)
+    sizes = np.bincount(codes, minlength=names.size)
+    return _gather(names, sizes, solved, np.ones(names.size, bool), None, whole, whole)
+
+
+def _gather(
+    groups: Labels,
+    n: Indices,
+    solved: Solutions | None,
+    informative: Mask,
+    pool: Pool | None,
+    whole: PriorEstimate,
+    pooled: PriorEstimate,
+) -> GroupEstimates:
+    """Put together what was solved for the informative groups; None: all are like `whole`.
+
+    The other groups get the pooled priors, with a warning.
+    """
+    G = groups.size
+    every = Solutions.direct(np.tile(pooled.priors, (G, 1)))
+    status = np.full(G, "direct", "U16")
+    if solved is None:
+        status[:], every.n_iter[:] = whole.status, whole.n_iter
+        every.gap[:] = np.inf if whole.gap is None else whole.gap
+    else:
+        every.value[informative], status[informative] = solved.value, solved.status
+        every.gap[informative], every.n_iter[informative] = solved.gap, solved.n_iter
+    if not informative.all():
+        empty = groups[~informative].tolist()
+        warn_user(
+            f"{len(empty)} groups have no row to learn from and get the pooled priors: "
+            f"{some(empty)}.",
+            PriorShiftWarning,
+        )
+    short = status == "not_converged"
+    if short.any():
+        warn_user(
+            f"{whole.method} is not certified in {np.count_nonzero(short)} of {G} groups "
+            f"({some(groups[short].tolist())}), by a gap of up to {every.gap[short].max():.3g}; "
+            "raise max_iter or tol.",
+            ConvergenceWarning,
+        )
+    return GroupEstimates(
+        groups=groups,
+        n=n,
+        priors=every.value,
+        weight=np.where(informative, 1.0 if pool is None else pool.weights, 0.0),
+        pooling=0.0 if pool is None else pool.strength,
+        whole=whole,
+        pooled=pooled,
+        status=status,
+        gap=every.gap,
+        n_iter=every.n_iter,
+    )
 
 
 def _intervals(
@@ -1138,6 +1046,12 @@ def _require_batch(estimator: PriorEstimator) -> None:
             "pass rows in memory with pooling=None and no confidence_level, which "
             f"estimates each group by itself, or use EM or MAP with {argument('source_priors')}."
         )
+    _require_certificate(estimator)
+
+
+def _require_certificate(estimator: PriorEstimator) -> None:
+    """Refuse parameters under which nothing can be certified."""
     if getattr(estimator, "solver", "certified") != "certified":
         raise ValueError("groups are solved to a certificate; use solver='certified'.")
-    _require_concave(estimator._hyper_prior)
+    if (estimator._hyper_prior < 1).any():
+        raise ValueError("groups need alpha of at least 1: below 1, nothing can be certified.")

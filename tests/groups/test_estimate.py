@@ -200,7 +200,7 @@ def test_other_methods_estimate_each_group_by_itself(grouped, method):
     ("params", "name", "message"),
     [
         ({"solver": "paper"}, "scm-l", "use solver='certified'"),
-        ({"solver": "paper"}, "em", "solver, for groups, must be one of 'certified'"),
+        ({"solver": "paper"}, "em", "use solver='certified'"),
         ({"alpha": 0.5}, "scm-m", "alpha of at least 1"),
         ({"alpha": 0.5}, "map", "alpha of at least 1"),
         ({"constrained": True}, "bbse", r"BBSE\(constrained=True\) cannot pool groups"),

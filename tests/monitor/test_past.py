@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from priorshift.monitor._past import ONLINE, DyadicPools, LeadingHistory, Past
+from priorshift.monitor._past import ONLINE, DyadicPools, Past
 
 
 def follow(online, batches, window=10):
     """Return the frequencies after every batch."""
-    past, found = Past.empty(batches.shape[1], window=window, half_life=5, unit="batches"), []
+    past, found = Past.empty(batches.shape[1]), []
     for counts in batches:
-        past = past.add(counts)
+        past = past.add(counts, window=window, half_life=5.0)
         pooled = past.pooled(online)
         found.append(pooled / pooled.sum())
     return np.array(found)
@@ -57,30 +57,17 @@ def test_a_window_is_its_last_batches(batches):
     np.testing.assert_allclose(found[-1], expected / expected.sum())
 
 
-def test_a_window_of_rows_is_the_fewest_batches_that_hold_them(batches):
-    past = Past.empty(3, window=100, half_life=5, unit="rows")
-    for t, counts in enumerate(batches):
-        past = past.add(counts)
-        kept = past.recent.shape[0]
-        rows = batches[: t + 1].sum(axis=1)
-        assert rows[t + 1 - kept :].sum() >= 100 or kept == t + 1
-        assert rows[t + 2 - kept :].sum() < 100
-
-
-@pytest.mark.parametrize("unit", ["batches", "rows"])
-def test_weights_halve_every_half_life(unit, batches):
-    half_life = 3.0 if unit == "batches" else 70.0
-    past = Past.empty(3, window=5, half_life=half_life, unit=unit)
+def test_weights_halve_every_half_life(batches):
+    past = Past.empty(3)
     for counts in batches:
-        past = past.add(counts)
-    size = np.ones(40) if unit == "batches" else batches.sum(axis=1)
-    age = size.sum() - np.cumsum(size)
-    np.testing.assert_allclose(past.pooled("exponential"), (2 ** (-age / half_life)) @ batches)
+        past = past.add(counts, window=5, half_life=3.0)
+    age = 39 - np.arange(40)
+    np.testing.assert_allclose(past.pooled("exponential"), (2 ** (-age / 3.0)) @ batches)
 
 
 def test_leading_history_weights_are_follow_the_leading_history(batches):
     """The algorithm again, in plain Python: one dictionary of learners, no arrays of pools."""
-    history, weights, squares, last = LeadingHistory.empty(3), {}, 0.0, None
+    past, weights, squares, last = Past.empty(3), {}, 0.0, None
     for t, counts in enumerate(batches):
         n = counts.sum()
         if t:
@@ -101,17 +88,18 @@ def test_leading_history_weights_are_follow_the_leading_history(batches):
         weights[t] = 1 / (t + 1)
         total = sum(weights.values())
         weights = {s: w / total for s, w in weights.items()}
-        history, last = history.add(counts), counts
-        assert history.pools.starts.tolist() == list(weights)
-        np.testing.assert_allclose(history.weights, list(weights.values()), rtol=1e-8, atol=1e-300)
+        past, last = past.add(counts, window=1, half_life=5.0), counts
+        assert past.pools.starts.tolist() == list(weights)
+        found, expected = np.exp(past.log_weights), list(weights.values())
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-300)
 
 
 @pytest.mark.parametrize("way", ["flh-ftl", "window", "exponential"])
 def test_classes_may_come_in_any_order(way, batches, rng):
     order = rng.permutation(3)
-    pasts = [Past.empty(3, window=5, half_life=4, unit="batches") for _ in range(2)]
+    pasts, how = [Past.empty(3), Past.empty(3)], {"window": 5, "half_life": 4.0}
     for counts in batches:
-        pasts = [pasts[0].add(counts), pasts[1].add(counts[order])]
+        pasts = [pasts[0].add(counts, **how), pasts[1].add(counts[order], **how)]
     np.testing.assert_allclose(pasts[1].pooled(way), pasts[0].pooled(way)[order])
     assert ONLINE == ("flh-ftl", "window", "exponential")
 
@@ -159,8 +147,9 @@ def test_flh_ftl_has_little_regret_against_the_best_pieces(rng):
 
 
 def test_batches_that_are_all_alike_do_no_harm():
-    history = LeadingHistory.empty(2)
+    past = Past.empty(2)
     for _ in range(30):
-        history = history.add(np.array([3.0, 1.0]))
-    np.testing.assert_allclose(history.pooled / history.pooled.sum(), [0.75, 0.25])
-    assert history.weights.sum() == pytest.approx(1)
+        past = past.add(np.array([3.0, 1.0]), window=10, half_life=5.0)
+    pooled = past.pooled("flh-ftl")
+    np.testing.assert_allclose(pooled / pooled.sum(), [0.75, 0.25])
+    assert np.exp(past.log_weights).sum() == pytest.approx(1)

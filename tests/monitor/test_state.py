@@ -66,7 +66,7 @@ def test_a_restored_monitor_goes_on_bit_by_bit(name, simulate, rng, tmp_path):
 )
 @pytest.mark.parametrize("estimator", [None, ps.SCMM(alpha=np.array([1.0, 2.0, 3.0])), ps.CML()])
 def test_parameters_and_sources_survive(given, estimator, simulate, rng, tmp_path):
-    parameters = {"online": "exponential", "window": 200, "half_life": 90, "unit": "rows"}
+    parameters = {"online": "exponential", "window": 20, "half_life": 9.0}
     monitor, draw = begun(simulate, rng, estimator, given=given, **parameters)
     other = PriorMonitor.load(monitor.save(tmp_path / "state"))
     assert {k: v for k, v in other.get_params(deep=False).items() if k in parameters} == parameters
@@ -142,7 +142,7 @@ def test_other_versions_are_refused(simulate, rng, tmp_path):
     path = monitor.save(tmp_path / "state.json")
     rewrite(path, contents(path) | {"version": 99, "priorshift_version": "7.0"})
     with pytest.raises(
-        ValueError, match=r"version 99, written by priorshift 7\.0.*reads version 2"
+        ValueError, match=r"version 99, written by priorshift 7\.0.*reads version 3"
     ):
         PriorMonitor.load(path)
 

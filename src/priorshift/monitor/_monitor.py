@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from pathlib import Path
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -30,12 +29,10 @@ from priorshift.border import (
 from priorshift.counts import Confusion, DecisionCounts
 from priorshift.estimators import CML, SCML, PriorEstimate, PriorEstimator, as_estimator
 from priorshift.estimators.data import count_decisions
+from priorshift.monitor import _state
 from priorshift.monitor._alarm import Alarm, source_decisions
-from priorshift.monitor._past import ONLINE, Online, Past, Unit
-from priorshift.monitor._steps import Alone, MonitorHistory, MonitorStep, Record, plain_time
-
-MAX_HISTORY = 10_000
-"""Steps that a history keeps."""
+from priorshift.monitor._past import ONLINE, Online, Past
+from priorshift.monitor._steps import MAX_HISTORY, MonitorHistory, MonitorStep, Record, plain_time
 
 
 class PriorMonitor(BaseEstimator):
@@ -62,12 +59,9 @@ class PriorMonitor(BaseEstimator):
     online : {"flh-ftl", "window", "exponential"}, default="flh-ftl"
         How each estimate weights the past.
     window : int, default=10
-        Length of the window, in `unit`.
+        Length of the window, in batches.
     half_life : float, default=5
-        Half-life of the exponential weights, in `unit`.
-    unit : {"batches", "rows"}, default="batches"
-        Unit of `window` and `half_life`. A window of rows uses as few of the last batches as hold
-        that many rows.
+        Half-life of the exponential weights, in batches.
     alarm_level : float, default=0.05
         Chance of a false alarm, over all time.
     random_state : None, int or numpy.random.Generator, optional
@@ -132,12 +126,11 @@ class PriorMonitor(BaseEstimator):
         online: Online = "flh-ftl",
         window: int = 10,
         half_life: float = 5.0,
-        unit: Unit = "batches",
         alarm_level: float = 0.05,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.estimator = estimator
-        self.online, self.window, self.half_life, self.unit = online, window, half_life, unit
+        self.online, self.window, self.half_life = online, window, half_life
         self.alarm_level, self.random_state = alarm_level, random_state
 
     def fit(
@@ -166,7 +159,6 @@ class PriorMonitor(BaseEstimator):
             Label frequencies of the training set. By default, alarms compare the stream with
             validation; with these, with validation at that class balance.
         """
-        self._check_parameters()
         default = SCML() if y_pred is None and confusion is None else CML()
         estimator = default if self.estimator is None else as_estimator(self.estimator)
         given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
@@ -223,23 +215,27 @@ class PriorMonitor(BaseEstimator):
         """
         check_is_fitted(self)
         when = plain_time(time)
-        hard, counts = self._count(y_pred, y_proba)
-        past = self._past.add(counts.counts)
+        estimator = self.estimator_
+        if y_pred is not None or estimator._decisions_only:
+            hard = counts = count_decisions(estimator, y_pred, y_proba)
+        else:
+            values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
+            check_source_mass(self.source_priors_, values, self.classes_)
+            hard = counts = DecisionCounts.from_arrays(values, decision="hard")
+            if estimator.confusion_.decision == "soft":
+                counts = DecisionCounts.from_arrays(values, decision="soft")
+        past = self._past.add(counts.counts, window=self.window, half_life=float(self.half_life))
         estimate = self._estimate_from(past, self.online)
-        alone = Alone(self.estimator_, counts)
-        sure = self.estimator_.batch == "counts"
-        if not sure or not self.estimator_._informative(counts.counts[None])[0]:
-            _ = alone.estimate  # what may refuse the batch does so now, not when somebody asks
         adapted = None
         if adapt and y_proba is not None and self.source_priors_ is not None:
             adapted = estimate.adapt(y_proba)
         alarm = self._alarm.add(hard.counts)
         step = MonitorStep(
-            index=self._past.n_batches,
+            index=self.n_batches_,
             time=when,
             n_samples=hard.n_samples,
             estimate=estimate,
-            _alone=alone,
+            _solve_own=partial(estimator.estimate_counts, counts),
             y_proba=adapted,
             log_e_value=alarm.log_e_value,
             log_threshold=alarm.threshold,
@@ -247,24 +243,14 @@ class PriorMonitor(BaseEstimator):
             alarm=alarm.standing,
             raised=alarm.standing and not self._alarm.standing,
         )
+        own: Vector | DecisionCounts = counts
+        if not self._in_batch or not estimator._informative(counts.counts[None])[0]:
+            own = step.own_priors  # what may refuse the batch does so now, not when somebody asks
         # all at once, so that a refused batch changes nothing
         self._past, self._alarm = past, alarm
         kept = {name: getattr(step, name) for name in Record._fields if name != "own_priors"}
-        self._records.append(Record(**kept, own_priors=alone))
+        self._records.append(Record(**kept, own_priors=own))
         return step
-
-    def _count(self, y_pred: Any, y_proba: Any) -> tuple[DecisionCounts, DecisionCounts]:
-        """Count hard decisions of a batch, and those of the kind that the estimator compares."""
-        estimator = self.estimator_
-        if y_pred is not None or estimator._decisions_only:
-            hard = count_decisions(estimator, y_pred, y_proba)
-            return hard, hard
-        values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
-        check_source_mass(self.source_priors_, values, self.classes_)
-        hard = DecisionCounts.from_arrays(values, decision="hard")
-        if estimator.confusion_.decision == "hard":
-            return hard, hard
-        return hard, DecisionCounts.from_arrays(values, decision="soft")
 
     def estimate(self, online: Online | None = None) -> PriorEstimate:
         """Return the present estimate, by default as `online` says.
@@ -274,7 +260,7 @@ class PriorMonitor(BaseEstimator):
         check_is_fitted(self)
         chosen = self.online if online is None else online
         check_choice(chosen, ONLINE, "online")
-        if not self._past.n_batches:
+        if not self.n_batches_:
             raise ValueError("there is no batch yet; call update(y_proba) first.")
         return self._estimate_from(self._past, chosen)
 
@@ -292,7 +278,7 @@ class PriorMonitor(BaseEstimator):
     @property
     def n_batches_(self) -> int:
         """Batches seen."""
-        return self._past.n_batches
+        return self._past.pools.n_batches
 
     @property
     def alarm_(self) -> bool:
@@ -303,8 +289,16 @@ class PriorMonitor(BaseEstimator):
     def history(self) -> MonitorHistory:
         """The last steps, at most 10,000."""
         check_is_fitted(self)
+        records = list(self._records)
+        own = {i: r.own_priors for i, r in enumerate(records)}
+        waiting = {i: one.counts for i, one in own.items() if isinstance(one, DecisionCounts)}
+        if waiting:  # all batches by their own rows, solved together
+            solved = self.estimator_._priors_of_groups(np.array(list(waiting.values())))
+            for i, priors in zip(waiting, solved.value, strict=True):
+                records[i] = records[i]._replace(own_priors=priors)
+            self._records = deque(records, MAX_HISTORY)
         return MonitorHistory.of(
-            self._records,
+            records,
             method=self.estimator_.name,
             online=self.online,
             classes=self.classes_,
@@ -312,47 +306,22 @@ class PriorMonitor(BaseEstimator):
             alarm_level=self.alarm_level,
         )
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything needed to continue, as JSON with a checksum, atomically.
+    save = _state.save
+    load = classmethod(_state.load)
 
-        Parameters
-        ----------
-        path : path-like
-            File to write or replace; a link is refused.
-        """
-        from priorshift.monitor._state import save_monitor  # it makes monitors
-
-        check_is_fitted(self)
-        return save_monitor(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> PriorMonitor:
-        """Read a saved monitor; it continues exactly where it was.
-
-        Parameters
-        ----------
-        path : path-like
-            A file that `save` wrote.
-        """
-        from priorshift.monitor._state import load_monitor
-
-        return load_monitor(path)
-
-    def _check_parameters(self) -> None:
+    def _begin(self, estimator: PriorEstimator, reference: Vector, seed: int) -> Self:
+        """Check the parameters, and set the fitted attributes, with no batch seen."""
         check_choice(self.online, ONLINE, "online")
-        check_choice(self.unit, ("batches", "rows"), "unit")
         check_count(self.window, "window")
         check_positive(self.half_life, "half_life")
         check_level(self.alarm_level, "alarm_level")
-
-    def _begin(self, estimator: PriorEstimator, reference: Vector, seed: int) -> Self:
-        """Set the fitted attributes, with no batch seen."""
         K = estimator.classes_.size
         self.estimator_, self.classes_ = estimator, estimator.classes_
         self.source_priors_, self.n_features_in_ = estimator._denominator, K
-        self._past = Past.empty(
-            K, window=self.window, half_life=float(self.half_life), unit=self.unit
-        )
+        certified = getattr(estimator, "solver", "certified") == "certified"
+        concave = bool((estimator._hyper_prior >= 1).all())
+        self._in_batch = estimator.batch == "counts" and certified and concave
+        self._past = Past.empty(K)
         self._alarm = Alarm.against(reference, float(-np.log(self.alarm_level)), seed)
         self._records = deque(maxlen=MAX_HISTORY)
         return self

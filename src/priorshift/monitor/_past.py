@@ -18,7 +18,7 @@ the weights, and lets any method turn the result into priors.
 **A window** of the last batches, and **an average with a half-life**, are the two plain ways.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -27,8 +27,6 @@ from priorshift._typing import Indices, Mask, Vector
 
 Online = Literal["flh-ftl", "window", "exponential"]
 ONLINE: tuple[Online, ...] = ("flh-ftl", "window", "exponential")
-
-Unit = Literal["batches", "rows"]
 
 
 @dataclass(frozen=True)
@@ -86,8 +84,8 @@ class DyadicPools:
 
 
 @dataclass(frozen=True)
-class LeadingHistory:
-    """Learners with their weights.
+class Past:
+    r"""What each of the three ways keeps of the batches so far; all three are small.
 
     Attributes
     ----------
@@ -97,131 +95,70 @@ class LeadingHistory:
         Of each learner; the weights sum to 1.
     squares : float
         Sum of the variances of one row that each pair of successive batches suggests.
-    last : ndarray of shape (n_classes,)
-        The counts of the last batch.
+    recent : ndarray of shape (n_kept, n_classes)
+        Decisions of each batch in the window, the oldest first.
+    fading : ndarray of shape (n_classes,)
+        Decisions of all batches, with weights that halve every `half_life`:
+        :math:`\sum_s 2^{-(t - s) / h} N_s`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> history = LeadingHistory.empty(2)
+    >>> past = Past.empty(2)
     >>> for share in [0.5] * 40 + [0.9] * 5:
-    ...     history = history.add(1000 * np.array([share, 1 - share]))
-    >>> (history.pooled / history.pooled.sum()).round(2)
-    array([0.9, 0.1])
+    ...     past = past.add(100 * np.array([share, 1 - share]), window=10, half_life=5.0)
+    >>> for online in ONLINE:
+    ...     print(online, (past.pooled(online) / past.pooled(online).sum()).round(2))
+    flh-ftl [0.9 0.1]
+    window [0.7 0.3]
+    exponential [0.7 0.3]
     """
 
     pools: DyadicPools
     log_weights: Vector
     squares: float
-    last: Vector
+    recent: Vector
+    fading: Vector
 
     @classmethod
-    def empty(cls, n_classes: int) -> "LeadingHistory":
-        """Return no learners yet."""
-        return cls(DyadicPools.empty(n_classes), np.zeros(0), 0.0, np.zeros(n_classes))
+    def empty(cls, n_classes: int) -> "Past":
+        """Return a past without batches."""
+        none = np.zeros((0, n_classes))
+        return cls(DyadicPools.empty(n_classes), np.zeros(0), 0.0, none, np.zeros(n_classes))
+
+    def add(self, counts: Vector, *, window: int, half_life: float) -> "Past":
+        """Return the past with the next batch, by which the learners are judged first."""
+        seen, rows, squares, log_weights = self.pools.n_batches, counts.sum(), 0.0, np.zeros(1)
+        if seen:
+            # the variance of one row that this batch and the last suggest, jumps cut short
+            before = self.recent[-1] / self.recent[-1].sum()
+            apart = ((before - counts / rows) ** 2).sum()
+            noise = float(apart / (1 / self.recent[-1].sum() + 1 / rows))
+            squares = noise if seen < 2 else min(noise, 4 * self.squares / (seen - 1))
+            squares += self.squares
+            errors = ((self._shares - counts / rows) ** 2).sum(axis=1)
+            losses = rows * errors / (2 * max(squares / seen, 1e-12))  # batches may be all alike
+            judged = self.log_weights - losses
+            # a learner with no weight at all could never return
+            judged = np.maximum(judged - np.logaddexp.reduce(judged), -700.0)[self.pools.surviving]
+            log_weights = np.append(judged + np.log(seen / (seen + 1)), -np.log(seen + 1))
+            log_weights -= np.logaddexp.reduce(log_weights)
+        return Past(
+            self.pools.add(counts),
+            log_weights,
+            squares,
+            np.vstack([self.recent, counts])[-window:],
+            2.0 ** (-1 / half_life) * self.fading + counts,
+        )
 
     @property
-    def weights(self) -> Vector:
-        """Trust in each learner."""
-        return np.exp(self.log_weights)
-
-    @property
-    def pooled(self) -> Vector:
-        """The weighted mean of the learners, as counts of as many rows as they hold on average."""
-        if not self.pools.n_batches:
-            return self.last
-        weights, rows = self.weights, self.pools.sums.sum(axis=1)
-        return (weights @ rows) * (weights @ self._plays)
-
-    @property
-    def _plays(self) -> Vector:
+    def _shares(self) -> Vector:
         """The decisions of each pool as shares, one row per learner."""
         return self.pools.sums / self.pools.sums.sum(axis=1, keepdims=True)
 
-    def add(self, counts: Vector) -> "LeadingHistory":
-        """Judge the learners by the next batch, then add it to them."""
-        seen = self.pools.n_batches
-        if not seen:
-            return LeadingHistory(self.pools.add(counts), np.zeros(1), 0.0, counts)
-        # the variance of one row that this batch and the last suggest, jumps cut short
-        last, rows = self.last.sum(), counts.sum()
-        apart = ((self.last / last - counts / rows) ** 2).sum()
-        noise = float(apart / (1 / last + 1 / rows))
-        squares = self.squares
-        squares += noise if seen < 2 else min(noise, 4 * self.squares / (seen - 1))
-        errors = ((self._plays - counts / rows) ** 2).sum(axis=1)
-        losses = rows * errors / (2 * max(squares / seen, 1e-12))  # batches may be all alike
-        judged = self.log_weights - losses
-        # a learner with no weight at all could never return
-        judged = np.maximum(judged - np.logaddexp.reduce(judged), -700.0)[self.pools.surviving]
-        joined = np.append(judged + np.log(seen / (seen + 1)), -np.log(seen + 1))
-        return LeadingHistory(
-            self.pools.add(counts), joined - np.logaddexp.reduce(joined), squares, counts
-        )
-
-
-@dataclass(frozen=True)
-class Past:
-    r"""What each of the three ways keeps of the batches so far; all three are small.
-
-    Attributes
-    ----------
-    leading : LeadingHistory
-    recent : ndarray of shape (n_kept, n_classes)
-        Decisions of each batch in the window, the oldest first: the last `window` batches, or as
-        few as hold that many rows.
-    fading : ndarray of shape (n_classes,)
-        Decisions of all batches, with weights that halve every `half_life`:
-        :math:`\sum_s 2^{-(t - s) / h} N_s`.
-    window, half_life : float
-        In `unit`.
-    unit : {"batches", "rows"}
-    n_batches : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> past = Past.empty(2, window=25, half_life=10, unit="rows")
-    >>> for _ in range(9):
-    ...     past = past.add(np.array([7.0, 3.0]))
-    >>> past.pooled("window"), past.pooled("exponential").round(2)
-    (array([21.,  9.]), array([13.97,  5.99]))
-    """
-
-    leading: LeadingHistory
-    recent: Vector
-    fading: Vector
-    window: float
-    half_life: float
-    unit: Unit
-    n_batches: int = 0
-
-    @classmethod
-    def empty(cls, n_classes: int, *, window: float, half_life: float, unit: Unit) -> "Past":
-        """Return a past without batches."""
-        nothing = np.zeros((0, n_classes)), np.zeros(n_classes)
-        return cls(LeadingHistory.empty(n_classes), *nothing, window, half_life, unit)
-
-    def add(self, counts: Vector) -> "Past":
-        """Return the past with the next batch."""
-        recent = np.vstack([self.recent, counts])
-        if self.unit == "batches":
-            age, recent = 1.0, recent[-int(self.window) :]
-        else:
-            age = float(counts.sum())
-            since = np.cumsum(recent.sum(axis=1)[::-1])[::-1]  # rows from each batch to the last
-            enough = np.flatnonzero(since >= self.window)
-            recent = recent[enough[-1] :] if enough.size else recent
-        return replace(
-            self,
-            leading=self.leading.add(counts),
-            recent=recent,
-            fading=2.0 ** (-age / self.half_life) * self.fading + counts,
-            n_batches=self.n_batches + 1,
-        )
-
     def pooled(self, online: Online) -> Vector:
-        """Return the weighted counts of decisions."""
+        """Return the weighted counts of decisions; of learners, as many rows as they average."""
         if online == "flh-ftl":
-            return self.leading.pooled
+            weights, rows = np.exp(self.log_weights), self.pools.sums.sum(axis=1)
+            return (weights @ rows) * (weights @ self._shares)
         return self.recent.sum(axis=0) if online == "window" else self.fading

@@ -5,15 +5,18 @@ code wrote. So kinds, shapes and ranges are checked too, and a monitor made of a
 batch, on trial, before it is handed out.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import warnings
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from priorshift._version import __version__
 from priorshift.border import check_classes, check_priors, some
@@ -30,22 +33,31 @@ from priorshift.files import (
     write_json,
     write_text,
 )
-from priorshift.monitor._monitor import MAX_HISTORY, PriorMonitor
 from priorshift.monitor._past import ONLINE
-from priorshift.monitor._steps import plain_time
+from priorshift.monitor._steps import MAX_HISTORY, plain_time
+
+if TYPE_CHECKING:
+    from priorshift.monitor._monitor import PriorMonitor
 
 FORMAT = "priorshift monitor"
-VERSION = 2
+VERSION = 3
 """Increases when the previous version of priorshift could no longer read the file."""
 
 LARGEST = 2**53
 """Largest count: beyond it, float64 has gaps."""
 
 
-def save_monitor(monitor: PriorMonitor, path: str | os.PathLike[str]) -> Path:
-    """Write a monitor; a link is refused."""
+def save(self: PriorMonitor, path: str | os.PathLike[str]) -> Path:
+    """Write everything needed to continue, as JSON with a checksum, atomically.
+
+    Parameters
+    ----------
+    path : path-like
+        File to write or replace; a link is refused.
+    """
+    check_is_fitted(self)
     refuse_link(path)
-    params = monitor.get_params(deep=False)
+    params = self.get_params(deep=False)
     del params["estimator"]
     if not isinstance(params["random_state"], int | np.integer):
         params["random_state"] = None  # everything it had to draw has been drawn
@@ -53,22 +65,28 @@ def save_monitor(monitor: PriorMonitor, path: str | os.PathLike[str]) -> Path:
         "format": FORMAT,
         "version": VERSION,
         "priorshift_version": __version__,
-        "params": {name: _plain(value) for name, value in params.items()},
-        "estimator": _describe_estimator(monitor.estimator_),
-        "past": _pack(monitor._past),
-        "alarm": _pack(monitor._alarm),
-        "history": _pack(monitor.history),
+        "params": {name: np.asarray(value).tolist() for name, value in params.items()},
+        "estimator": _describe_estimator(self.estimator_),
+        "past": _pack(self._past),
+        "alarm": _pack(self._alarm),
+        "history": _pack(self.history),
     }
     try:
-        _unpack_monitor(content)  # never write what could not be read
+        _unpack_monitor(type(self), content)  # never write what could not be read
         text = write_json(sign(content))
     except (TypeError, ValueError) as error:  # a parameter may be more than JSON can hold
         raise ValueError(f"this monitor cannot be saved: {error}.") from None
     return write_text(path, text)
 
 
-def load_monitor(path: str | os.PathLike[str]) -> PriorMonitor:
-    """Read a monitor; a link and any other file are refused."""
+def load(cls: type[PriorMonitor], path: str | os.PathLike[str]) -> PriorMonitor:
+    """Read a saved monitor; it continues exactly where it was.
+
+    Parameters
+    ----------
+    path : path-like
+        A file that `save` wrote; a link is refused.
+    """
     file = Path(path)
     refuse_link(file)
     require_file(file)
@@ -94,7 +112,7 @@ def load_monitor(path: str | os.PathLike[str]) -> PriorMonitor:
             f"version {VERSION}. Use the priorshift that wrote it, or start a new monitor."
         )
     try:
-        return _unpack_monitor(content)
+        return _unpack_monitor(cls, content)
     except KeyError as error:
         told = f"it lacks {error}"
     except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
@@ -105,7 +123,7 @@ def load_monitor(path: str | os.PathLike[str]) -> PriorMonitor:
 
 
 @np.errstate(all="ignore")
-def _unpack_monitor(content: dict[str, Any]) -> PriorMonitor:
+def _unpack_monitor(cls: type[PriorMonitor], content: dict[str, Any]) -> PriorMonitor:
     """Make a monitor of the contents of a file; raise an error if they are not whole and sound."""
     described = content["estimator"]
     if described["method"] not in available_estimators():
@@ -113,8 +131,7 @@ def _unpack_monitor(content: dict[str, Any]) -> PriorMonitor:
             f"method {described['method']!r} is not registered here; import its module"
         )
     method = get_estimator(described["method"], **described["params"])
-    monitor = PriorMonitor(method, **content["params"])
-    monitor._check_parameters()
+    monitor = cls(method, **content["params"])
     fitted = _restore_estimator(described)
     # a monitor that has seen nothing shows what all parts of one look like
     monitor._begin(fitted, np.zeros(fitted.classes_.size), seed=0)
@@ -123,13 +140,13 @@ def _unpack_monitor(content: dict[str, Any]) -> PriorMonitor:
     history = _unpack(content["history"], monitor.history, "history")
     monitor._records.extend(history.records())
     n, past, alarm = monitor.n_batches_, monitor._past, monitor._alarm
-    for pools in (past.leading.pools, alarm.pools):
+    for pools in (past.pools, alarm.pools):
         starts, seen = pools.starts, pools.n_batches
         rising = (np.diff(starts, prepend=-1) > 0).all() and (starts < seen).all()
         if not rising or not 0 <= seen <= n or (seen and starts[:1] != [0]):
             raise ValueError("the starts of its pools are not batches in their order")
     sound = alarm.threshold > 0 and alarm.largest >= max(0.0, alarm.log_e_value)
-    if not sound or past.leading.squares < 0:
+    if not sound or past.squares < 0:
         raise ValueError("its alarm or its weights cannot be true")
     expected = np.arange(n - len(history), n)
     if len(history) > MAX_HISTORY or not np.array_equal(history.index, expected):
@@ -138,10 +155,11 @@ def _unpack_monitor(content: dict[str, Any]) -> PriorMonitor:
         if not (np.abs(getattr(history, name).sum(axis=1) - 1) <= 1e-6).all():
             raise ValueError(f"'history.{name}' do not sum to 1")
     counts = np.ones(monitor.classes_.size)
+    after = past.add(counts, window=monitor.window, half_life=float(monitor.half_life))
     with warnings.catch_warnings():  # take a batch on trial
         warnings.simplefilter("ignore")
-        for before in (past, past.add(counts)):
-            for online in ONLINE if before.n_batches else ():
+        for before in (past, after) if n else (after,):
+            for online in ONLINE:
                 monitor._estimate_from(before, online)
         if not np.isfinite(alarm.add(counts).log_e_value):
             raise ValueError("its alarm has lost its evidence")
@@ -152,7 +170,9 @@ def _pack(value: Any) -> Any:
     """Return a record as what JSON can hold: its fields by name, and arrays byte for byte."""
     if is_dataclass(value):
         return {field.name: _pack(getattr(value, field.name)) for field in fields(value)}
-    return array_to_json(value) if isinstance(value, np.ndarray) else _plain(value)
+    if isinstance(value, np.ndarray):
+        return array_to_json(value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _unpack(found: Any, like: Any, name: str) -> Any:
@@ -207,7 +227,7 @@ def _describe_estimator(estimator: PriorEstimator) -> dict[str, Any]:
     state, arrays = estimator._fit_state()
     described = {
         "method": estimator.name,
-        "params": {name: _plain(value) for name, value in estimator.get_params().items()},
+        "params": {of: np.asarray(value).tolist() for of, value in estimator.get_params().items()},
         "arrays": {name: array_to_json(array) for name, array in arrays.items()},
         **state,
     }
@@ -247,7 +267,3 @@ def _restore_estimator(described: dict[str, Any]) -> PriorEstimator:
     if not isinstance(described["source_priors_from"], str):
         raise ValueError("it does not say where the source priors are from")
     return estimator._restore(described, arrays)
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
 from html import escape
@@ -16,7 +16,7 @@ from priorshift._typing import Indices, Mask, Vector
 from priorshift.adapt import total_variation
 from priorshift.border import LockFree
 from priorshift.counts import DecisionCounts
-from priorshift.estimators import PriorEstimate, PriorEstimator
+from priorshift.estimators import PriorEstimate
 from priorshift.text import MISSING, brief, count, html_table, percent
 
 Time = str | int | float | None
@@ -24,29 +24,11 @@ Time = str | int | float | None
 
 LEAST_P = 1e-300
 
+MAX_HISTORY = 10_000
+"""Steps that a history keeps."""
+
 KINDS = {"index": np.intp, "n_samples": np.intp, "alarm": np.bool_, "raised": np.bool_}
 """Types of the columns of a history that are not float64."""
-
-
-class Alone:
-    """The estimate of a batch by its rows alone, solved for when somebody first asks.
-
-    It costs as much as the one that is followed, and many streams never need it.
-    """
-
-    def __init__(self, estimator: PriorEstimator, counts: DecisionCounts) -> None:
-        self._estimator, self._counts = estimator, counts
-
-    @LockFree
-    def estimate(self) -> PriorEstimate:
-        return self._estimator.estimate_counts(self._counts)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Vector:
-        return np.array(self.estimate.priors, dtype)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep the estimate alone: the estimator may hold the rows of validation."""
-        return {"estimate": self.estimate}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +66,7 @@ class MonitorStep:
     time: Time
     n_samples: int
     estimate: PriorEstimate
-    _alone: Alone
+    _solve_own: Callable[[], PriorEstimate]
     y_proba: NDArray[Any] | None
     log_e_value: float
     log_threshold: float
@@ -100,10 +82,17 @@ class MonitorStep:
         """The present estimate of the priors, in the order of the classes."""
         return self.estimate.priors
 
-    @property
+    @LockFree
     def own(self) -> PriorEstimate:
-        """The estimate of this batch by its rows alone."""
-        return self._alone.estimate
+        """The estimate of this batch by its rows alone.
+
+        It costs as much as the one that is followed, and many streams never need it.
+        """
+        return self._solve_own()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the estimate alone: what solves for it may hold the rows of validation."""
+        return {**vars(self), "own": self.own, "_solve_own": None}
 
     @property
     def own_priors(self) -> Vector:
@@ -128,16 +117,11 @@ class MonitorStep:
 
 def describe(step: Any) -> str:
     """Say in words what a step means."""
-    if step.raised:
-        return f"alarm, {_p_text(step.p_value)}"
-    if step.alarm:
+    if step.alarm and not step.raised:
         return "the alarm stands"
-    return f"no alarm, {_p_text(step.p_value)}"
-
-
-def _p_text(p_value: float) -> str:
-    """Write a p-value; after a long alarm it is too small for a float."""
-    return f"p = {p_value:.2g}" if p_value > LEAST_P else f"p < {LEAST_P:g}"
+    # after a long alarm a p-value is too small for a float
+    p = f"p = {step.p_value:.2g}" if step.p_value > LEAST_P else f"p < {LEAST_P:g}"
+    return f"alarm, {p}" if step.raised else f"no alarm, {p}"
 
 
 def plain_time(time: Any) -> Time:
@@ -169,7 +153,7 @@ class Record(NamedTuple):
     time: Time
     n_samples: int
     priors: Vector
-    own_priors: Vector | Alone
+    own_priors: Vector | DecisionCounts  # counts until somebody asks for the history
     log_e_value: float
     p_value: float
     alarm: bool

@@ -49,6 +49,7 @@ def cut_windows(
     >>> [time for time, _ in cut_windows(5, every=2)]
     [2, 4, 5]
     """
+    labels: NDArray[Any]
     if isinstance(times, int):
         rows, labels = np.arange(times), np.arange(1, times + 1)
     else:
@@ -58,10 +59,25 @@ def cut_windows(
     if isinstance(every, int):
         edges = np.arange(every, rows.size, every)
     else:
-        labels = _periods(labels, every, name)
+        are_dates = labels.dtype.kind == "M"
+        every = every or ("day" if are_dates else "value")
+        if every != "value" and not are_dates:
+            raise ValueError(
+                f"{every} needs dates, such as 2026-05-01 or 2026-05-01T12:30; {name} has "
+                f"{some(labels[:3].tolist())}. Cut by value, or by a number of rows."
+            )
+        if every == "week":  # named by its Monday
+            days = (labels.astype("datetime64[D]") - _EPOCH_MONDAY).astype(np.int64)
+            labels = _EPOCH_MONDAY + 7 * (days // 7)
+        elif every != "value":
+            labels = labels.astype(f"datetime64[{CALENDAR[every]}]")
         edges = np.flatnonzero(labels[1:] != labels[:-1]) + 1
-    parts = np.split(np.arange(rows.size), edges) if rows.size else []
-    return [(_plain(labels[part[-1]]), rows[part]) for part in parts]
+    if not rows.size:
+        return []
+    last = labels[np.append(edges, rows.size) - 1]
+    ends = (last.astype(str) if last.dtype.kind == "M" else last).tolist()
+    ends = [int(end) if isinstance(end, float) and end.is_integer() else end for end in ends]
+    return list(zip(ends, np.split(rows, edges), strict=True))
 
 
 def _read(times: NDArray[Any], name: str) -> NDArray[Any]:
@@ -104,27 +120,3 @@ def _naive(when: date) -> date:
     if isinstance(when, datetime) and when.tzinfo is not None:
         return when.astimezone(UTC).replace(tzinfo=None)
     return when
-
-
-def _periods(values: NDArray[Any], every: str | None, name: str) -> NDArray[Any]:
-    """Name the period that each time lies in."""
-    are_dates = values.dtype.kind == "M"
-    every = every or ("day" if are_dates else "value")
-    if every == "value":
-        return values
-    if not are_dates:
-        raise ValueError(
-            f"{every} needs dates, such as 2026-05-01 or 2026-05-01T12:30; {name} has "
-            f"{some(values[:3].tolist())}. Cut by value, or by a number of rows."
-        )
-    if every == "week":  # named by its Monday
-        days = (values.astype("datetime64[D]") - _EPOCH_MONDAY).astype(np.int64)
-        return _EPOCH_MONDAY + 7 * (days // 7)
-    return values.astype(f"datetime64[{CALENDAR[every]}]")
-
-
-def _plain(label: Any) -> str | int | float:
-    if isinstance(label, np.datetime64):
-        return str(label)
-    value = label.item()
-    return int(value) if isinstance(value, float) and value.is_integer() else value
