@@ -59,7 +59,7 @@ from priorshift.border.classes import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.border.clusters import DaskTable, SparkTable, apply_to, read_by_workers
+from priorshift.border.clusters import DaskTable, SparkTable, apply_to
 from priorshift.border.columns import HEAD_ROWS, as_text
 from priorshift.border.join import join_labels
 from priorshift.border.rows import (

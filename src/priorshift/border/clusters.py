@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift.border.rows import Blocks, Fold, Rows, Table, add, slices, table_kind
+from priorshift.border.rows import Blocks, Fold, Table, add, slices, table_kind
 from priorshift.border.threads import (
     memory_kept,
     n_threads,
@@ -31,11 +30,8 @@ from priorshift.border.threads import (
 MOST_HELD = 2**30
 """Bytes up to which chunks are kept in this process, if there is no cluster to keep them."""
 
-CHUNK_BYTES = 2**27
-"""Approximate bytes of a chunk that workers read: few tasks, yet many fit into a worker."""
-
 TASK_BYTES = 2**28
-"""Bytes up to which one task goes through all chunks of a worker's thread: it holds them at once."""
+"""Bytes of chunks that one task goes through, so that few tasks suffice: it holds them at once."""
 
 NUMBERS = frozenset({"float", "double", "byte", "short", "integer", "long"})
 
@@ -78,7 +74,7 @@ class DaskTable(Table):
         self.array = array.persist() if persist else import_module("dask").optimize(array)[0]
         self.shape = array.shape
         self._starts = np.cumsum((0, *array.chunks[0])).tolist()
-        self._persisted, self._shared_among = persist, None
+        self._persisted, self._shared_among = persist, dict[str | None, int]()
         self._shares: list[tuple[str | None, list[int]]] = []
 
     @classmethod
@@ -236,7 +232,7 @@ def _fold_chunks(
 
     Results with lists are returned one by one, since lists are joined in the order of all rows.
     """
-    results = []
+    results: list[tuple[int, Any]] = []
     with single_threaded_blas(), memory_kept():
         for start, chunk in chunks:
             blocks = (
@@ -254,45 +250,7 @@ def _fold_chunks(
 
 
 def _holds_list(result: Any) -> bool:
-    return isinstance(result, list) or (
-        isinstance(result, tuple) and any(map(_holds_list, result))
-    )
-
-
-def read_by_workers(rows: Rows, path: Path, client: Any) -> DaskTable:
-    """Return rows of a file as a table on a Dask cluster; every worker must find it at its path.
-
-    Chunks are consecutive rows of an npy file, row groups of a Parquet file, or record batches of
-    an Arrow file. They have about 128 MB, or less, so that every thread of the cluster gets one.
-    """
-    import dask.array as da
-    from dask import delayed
-
-    if not isinstance(rows, Table) or not rows.portable:
-        raise ValueError(
-            f"{path} cannot be read from the middle, as --dask has to; convert it to parquet, an "
-            "Arrow file (no stream) or npy."
-        )
-    n, n_classes = rows.shape
-    n_threads = sum(client.nthreads().values())
-    n_chunks = max(n_threads, -(-n * n_classes * rows.dtype.itemsize // CHUNK_BYTES), 1)
-    load = delayed(partial(_read_part, rows, path), pure=False, traverse=False)
-    chunks = [
-        da.from_delayed(load(part), (part.stop - part.start, n_classes), rows.dtype)
-        for part in rows.parts(n_chunks)
-    ]
-    return DaskTable(da.concatenate(chunks))
-
-
-def _read_part(table: Table, path: Path, part: slice) -> Floats:
-    """Read some rows of a file, on a worker."""
-    try:
-        return table.read(part)
-    except FileNotFoundError:
-        raise ValueError(
-            f"a worker does not find {path}; with --dask every worker must find the file at this "
-            "path, on a shared file system."
-        ) from None
+    return isinstance(result, list) or (isinstance(result, tuple) and any(map(_holds_list, result)))
 
 
 # Spark

@@ -47,14 +47,11 @@ class Table(ABC):
         Type of the blocks: float32 or float64.
     names : tuple or None
         Names of the columns, if they have any.
-    portable : bool
-        Whether a pickled copy is small and can read any rows on another machine that has the file.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     names: tuple[Any, ...] | None = None
-    portable = False
     ndim = 2
     sum_by: Callable[..., Any] | None = None
     """A quicker way to sum rows by label than by blocks, if there is one."""
@@ -113,11 +110,6 @@ class MappedTable(Table):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     names: tuple[Any, ...] | None
-
-    @property
-    def portable(self) -> bool:  # type: ignore[override]
-        """Whether the other table is: functions are small."""
-        return self.table.portable
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield the function of each block of the other table."""

@@ -67,7 +67,7 @@ ALIKE = 1.25
 """Groups are stacked with others up to this many times their size: at most a fifth is padding."""
 
 ROWS_FIRST, SHRINK = 2000, 8
-"""Rows a class of a sample that is solved first, and what a step by its Hessian divides a gap by."""
+"""Rows a class of a sample that is solved first, and what its steps must divide the gap by."""
 
 MOST_STEPS = 15
 MOST_TRIES = 4
