@@ -234,8 +234,8 @@ class Assessment:
                 "rows to label are chosen by probabilities; of decisions, label rows at random."
             )
         rows = check_proba(y_proba, tables=True, classes=self.estimate.classes)
-        values = whole(ordered(rows, self.estimate.classes).values)
-        target = evidence.act_on_target(self._full, self.calibrated_mean, values)
+        rows = Predictions.from_checked(whole(ordered(rows, self.estimate.classes).values))
+        target = evidence.act(self._full, rows.values, self.calibrated_mean.adapt(rows))
         goal = self.judged_by.at(self.estimate.priors)
         return evidence.draw_rows_to_label(goal, target, n, random_state)
 
@@ -689,7 +689,9 @@ class Case:
             mean = self.mean = fitted.estimate(data.y_proba_target, level)
             if own is not None:
                 estimate = replace(estimate, calibration=mean.calibrator)
-            target = evidence.act_on_target(estimate, mean, data.y_proba_target.values)
+            values = data.y_proba_target.values
+            calibrated = mean.adapt(Predictions.from_checked(values))
+            target = evidence.act(estimate, values, calibrated)
             validation = evidence.act(estimate, data.y_proba_val.values, fitted.out_of_fold())
             assert mean.source_priors is not None
             before, p, m = mean.source_priors, estimate.priors, mean.priors
