@@ -55,8 +55,16 @@ def ungated(estimate: PriorEstimate) -> PriorEstimate:
     return estimate if estimate.strength > 0 else estimate.with_action("adapt")
 
 
-def act(estimate: PriorEstimate, y_proba: Floats, calibrated: Floats) -> Acted:
-    """Return predictions as they came, calibrated as is known, and adapted in full."""
+def act(
+    estimate: PriorEstimate, mean: PriorEstimate, y_proba: Floats, calibrated: Floats | None = None
+) -> Acted:
+    """Return predictions as they came, calibrated, and adapted in full.
+
+    They are calibrated as for the calibrated mean, unless that was done, as out of fold.
+    """
+    if calibrated is None:
+        assert mean.calibrator is not None
+        calibrated = mean.calibrator.apply(y_proba)
     if estimate.decision is None:
         adapted = ungated(estimate).adapt(Predictions.from_checked(y_proba))
     else:  # Auto has calibrated alike

@@ -330,7 +330,7 @@ def replay(
             fitted = estimator.fit(past, classes[y[others]], classes=classes, **given)
             estimate = fitted.estimate(target)
             mean = fit_mean(fitted, classes, past, classes[y[others]], **given).estimate(target)
-            actions = act(estimate, target.values, mean.adapt(target))
+            actions = act(estimate, mean, target.values)
         aim = goal.at(estimate.priors)
         strata = Strata(rows_that_differ(aim, actions), np.arange(here.size), y[here])
         readings = np.array([estimate.priors, mean.priors, mean.source_priors])

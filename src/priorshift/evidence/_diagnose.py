@@ -81,11 +81,6 @@ class Expected:
         low, high = bounds or (-np.inf, np.inf)
         return cls(value, max(low, value - reach), min(high, value + reach))
 
-    def error(self, level: float) -> float:
-        """Return the standard error, from an interval of this level that may be cut at its ends."""
-        reach = max(self.high - self.value, self.value - self.low)
-        return max(reach / float(ndtri((1 + level) / 2)), 1e-6)
-
     def moved_to(self, value: float, bounds: tuple[float, float]) -> Expected:
         """Return another value with an interval as wide as this one; bounds cut both."""
         low, high = bounds
