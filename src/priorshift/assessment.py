@@ -30,13 +30,11 @@ from priorshift.border import (
     check_proba,
     column_of,
     draw_judged_rows,
-    is_named,
     known_labels,
     order_in_words,
-    ordered,
     read_labelled,
+    read_proba,
     warn_if_adapted,
-    warn_of_missing_names,
     whole,
 )
 from priorshift.estimators import (
@@ -233,8 +231,7 @@ class Assessment:
             raise ValueError(
                 "rows to label are chosen by probabilities; of decisions, label rows at random."
             )
-        rows = check_proba(y_proba, tables=True, classes=self.estimate.classes)
-        values = whole(ordered(rows, self.estimate.classes).values)
+        values = whole(read_proba(y_proba, self.estimate.classes, tables=True).values)
         target = evidence.act(self._full, self.calibrated_mean, values)
         goal = self.judged_by.at(self.estimate.priors)
         return evidence.draw_rows_to_label(goal, target, n, random_state)
@@ -608,10 +605,8 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     )
     y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")
     warn_if_adapted(y_proba_target, "y_proba_target")
-    target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
-    if is_named(validation):
-        warn_of_missing_names(y_proba_target, names, "y_proba_target")
-    target = ordered(target, names, "y_proba_target")
+    named = validation.named
+    target = read_proba(y_proba_target, names, "y_proba_target", tables=True, named=named)
     n, K = target.shape
     index = draw_judged_rows(n, K)
     target = target.take(index)

@@ -14,12 +14,9 @@ from numpy.typing import ArrayLike
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.border import (
     Predictions,
-    check_proba,
-    in_class_order,
-    is_named,
     read_labelled,
+    read_proba,
     row_blocks,
-    warn_of_missing_names,
 )
 from priorshift.counts import Confusion, DecisionCounts
 
@@ -83,11 +80,8 @@ def read_samples(
     names, validation, y = read_labelled(
         y_proba_val, y_val, classes, name="y_proba_val", label_name="y_val"
     )
-    target = check_proba(y_proba_target, "y_proba_target", classes=names)
-    if is_named(validation):
-        warn_of_missing_names(y_proba_target, names, "y_proba_target")
-    target = in_class_order(target, names, "y_proba_target")
-    samples = Samples(names, validation, y, target)
+    target = read_proba(y_proba_target, names, "y_proba_target", named=validation.named)
+    samples = Samples(names, validation, y, target.values)
     if samples.n_target < 2:
         raise ValueError(
             f"y_proba_target has {samples.n_target} rows, which show no spread; give at least 2."
