@@ -179,7 +179,8 @@ def test_a_large_file_is_decoded_once_for_the_check(files, monkeypatch):
     blocks = ParquetRows.blocks
 
     def counting(table, part, n_rows):
-        passes.append(part)
+        if table.path.name == "t.parquet":
+            passes.append(part)
         return blocks(table, part, n_rows)
 
     monkeypatch.setattr(ParquetRows, "blocks", counting)

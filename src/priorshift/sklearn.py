@@ -44,14 +44,15 @@ from priorshift.border import (
     check_proba,
     check_sample_weight,
     check_source_mass,
-    in_class_order,
     like_input,
+    ordered,
     read_labels,
     some,
 )
 from priorshift.calibration import TemperatureScaling
 from priorshift.counts import DecisionCounts
 from priorshift.estimators import Auto, PriorEstimate, PriorEstimator
+from priorshift.estimators.data import find_mismatch
 from priorshift.evidence import explain_by_priors
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.text import brief
@@ -323,7 +324,7 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             why: str | None = None
             if self.calibrator is None or isinstance(self.calibrator, TemperatureScaling):
                 why = class_weight_of(self.estimator_)
-            why = why or self.prior_estimator_._mismatch_on(self.prior_estimator_._evidence.rows)
+            why = why or find_mismatch(self.prior_estimator_._evidence)
             if why:
                 warn_user(
                     f"{why}, so the mean prediction, which stands for source_priors, is not the "
@@ -552,7 +553,7 @@ def predictions_of(model: Any, X: Any, classes: Labels) -> Predictions:
             f"{some(found.tolist())}."
         )
     checked = check_proba(y_proba, name)
-    values: Floats = in_class_order(checked, found, name)
+    values: Floats = ordered(checked, found, name).values
     if not np.array_equal(found, classes):
         at = {label: column for column, label in enumerate(found.tolist())}
         values = values[:, [at[label] for label in classes.tolist()]]

@@ -236,13 +236,13 @@ def test_adapted_files_are_marked_and_warned_of(data, files, write, ok, suffix, 
     target, output = write(f"t.{suffix}", data.y_proba), tmp_path / f"o.{suffix}"
     first = ok("adapt", "--validation", files[0], "--target", target, "--output", output)
     assert "adapted already" not in first.stderr
-    assert open_predictions(output).stored.adapted == ps.__version__
+    assert open_predictions(output).adapted == ps.__version__
     for command in ("estimate", "test"):
         again = ok(command, "--validation", files[0], "--target", output)
         assert f"Warning: {output} was adapted already" in again.stderr
     twice = tmp_path / f"p.{suffix}"
     ok("adapt", "--validation", files[0], "--target", output, "--output", twice)
-    assert open_predictions(twice).stored.adapted == ps.__version__
+    assert open_predictions(twice).adapted == ps.__version__
 
 
 def test_a_terminal_shows_the_first_rows_only(data, both, ok, monkeypatch):

@@ -11,8 +11,7 @@ import pytest
 
 from priorshift.border import rows
 from priorshift.cli import _console, _read
-from priorshift.files._arrow import ArrowTable
-from priorshift.files._numpy import NpzFile
+from priorshift.files import PredictionFile
 
 FORMATS = ["npy", "parquet", "arrow", "feather"]
 
@@ -21,8 +20,7 @@ FORMATS = ["npy", "parquet", "arrow", "feather"]
 def large(monkeypatch):
     """Take files for large ones, which must not be read at once."""
     monkeypatch.setattr(_read, "IN_MEMORY_BYTES", 0)
-    for kind in (ArrowTable, NpzFile):  # npy files are mapped anyway
-        monkeypatch.setattr(kind, "values", at_once_of(kind.values))
+    monkeypatch.setattr(PredictionFile, "values", at_once_of(PredictionFile.values))
 
 
 def at_once_of(values):

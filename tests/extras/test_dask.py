@@ -1,6 +1,5 @@
 """Dask arrays: the same numbers as NumPy, wherever the chunks are, and if a worker dies."""
 
-import json
 import os
 import pickle
 import signal
@@ -15,31 +14,22 @@ from scipy.sparse import csr_array
 dask = pytest.importorskip("dask", reason="needs the extra `dask`")
 distributed = pytest.importorskip("distributed", reason="needs the extra `dask`")
 
-import click  # noqa: E402
 import cloudpickle  # noqa: E402
 import dask.array as da  # noqa: E402
 import psutil  # noqa: E402
-from click.testing import CliRunner  # noqa: E402
 from dask import delayed  # noqa: E402
 
 import priorshift as ps  # noqa: E402
 from priorshift.border import (  # noqa: E402
     map_reduce,
-    read_by_workers,
     take_rows,
 )
 from priorshift.border.clusters import (  # noqa: E402
     MOST_HELD,
     DaskTable,
-    _client,
     apply_to,
     is_dask_array,
 )
-from priorshift.cli import _data as cli_data  # noqa: E402
-from priorshift.cli import main  # noqa: E402
-from priorshift.cli._data import connect  # noqa: E402
-from priorshift.cli._read import as_proba  # noqa: E402
-from priorshift.files import open_predictions  # noqa: E402
 
 SAME = {"rtol": 0, "atol": 1e-10}
 
@@ -395,99 +385,6 @@ def test_rows_are_counted_on_a_cluster(client, data):
     array = claiming(data[2], (100, 100), (100, 150))
     with pytest.raises(ValueError, match="rows 100 to 249 are a chunk"):
         ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(array)
-
-
-# Files, read by the workers
-
-
-@pytest.mark.parametrize("suffix", ["npy", "parquet", "arrow"])
-@pytest.mark.parametrize("logits", [False, True])
-def test_workers_read_files(client, data, tmp_path, suffix, logits):
-    y_proba = data[2]
-    values = np.log(y_proba) if logits else y_proba
-    names = [f"class {k}" for k in range(6)]
-    path = write(values, names, tmp_path / f"target.{suffix}")
-    file = open_predictions(path, logits=logits)
-    chosen = None if suffix == "npy" else names[::-1]
-    table = read_by_workers(as_proba(file.rows(chosen), file), file.path, client)
-    expected = y_proba if suffix == "npy" else y_proba[:, ::-1]
-    assert len(table.array.chunks[0]) >= 2
-    np.testing.assert_allclose(table.array.compute(), expected, rtol=1e-12)
-    shift = ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(table.columns(range(6)))
-    assert_same(shift, ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(expected))
-
-
-def write(values, names, path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if path.suffix == ".npy":
-        np.save(path, values)
-        return path
-    table = pa.table({name: values[:, k] for k, name in enumerate(names)})
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, row_group_size=500)
-    else:
-        with pa.ipc.new_file(str(path), table.schema) as writer:
-            writer.write_table(table, max_chunksize=500)
-    return path
-
-
-def test_files_that_cannot_be_read_from_the_middle_are_named(client, data, tmp_path):
-    path = tmp_path / "target.npz"
-    np.savez(path, y_proba=data[2])
-    file = open_predictions(path)
-    with pytest.raises(ValueError, match=r"target\.npz cannot be read from the middle"):
-        read_by_workers(file.rows(), file.path, client)
-
-
-def test_a_file_that_workers_do_not_see_is_named(client, data, tmp_path):
-    path = write(data[2], None, tmp_path / "target.npy")
-    file = open_predictions(path)
-    rows = read_by_workers(file.rows(), file.path, client)
-    path.unlink()
-    with pytest.raises(ValueError, match=r"a worker does not find .*target\.npy; with --dask"):
-        rows.array.compute()
-
-
-def test_connecting(cluster):
-    with connect(None) as client:
-        assert client is None
-    with connect(cluster.scheduler_address) as client:
-        assert distributed.default_client() is client
-        assert _client() is client
-    assert _client() is None
-
-
-def test_nobody_at_the_address(monkeypatch):
-    monkeypatch.setattr(cli_data, "CONNECT_SECONDS", 0.3)
-    with (
-        pytest.raises(click.BadParameter, match=r"no Dask scheduler answers at tcp://127"),
-        connect("tcp://127.0.0.1:1"),
-    ):
-        pass
-
-
-def test_commands_on_a_cluster(cluster, data, tmp_path):
-    y_proba_val, y_val, y_proba = data
-    np.savez(tmp_path / "validation.npz", y_proba=y_proba_val, y=y_val)
-    target = write(y_proba, None, tmp_path / "target.npy")
-    named = ["--validation", str(tmp_path / "validation.npz"), "--target", str(target)]
-    named += ["--method", "em", "--json"]
-    on_cluster = ["--dask", cluster.scheduler_address]
-    expected = answer_of("estimate", *named)["priors"]
-    assert answer_of("estimate", *named, *on_cluster)["priors"] == pytest.approx(expected)
-    pytest.importorskip("matplotlib", reason="reports need the extra `report`")
-    page = tmp_path / "report.html"
-    found = answer_of("report", *named, *on_cluster, "--output", str(page))
-    assert found["priors"] == pytest.approx(expected)
-    assert "</html>" in page.read_text(encoding="utf-8")
-
-
-def answer_of(*words):
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 # A worker that dies

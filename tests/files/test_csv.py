@@ -14,10 +14,6 @@ from priorshift.files import _base, _csv, open_predictions
 from priorshift.text import safe_csv
 
 
-def silent(rows):
-    pass
-
-
 def swap(values):
     return values[:, ::-1]
 
@@ -45,7 +41,7 @@ def make(tmp_path):
 def rewritten(file, function=swap, names=None):
     output = file.path.with_name("new.csv")
     with output.open("wb") as stream:
-        file.rewrite(stream, names, function, silent)
+        file.rewrite(stream, names, function)
     return output.read_bytes()
 
 
@@ -86,7 +82,7 @@ def test_any_text_passes_through(tmp_path_factory, cells):
     path.write_bytes(stream.getvalue().encode())
     new = path.with_name("new.csv")
     with new.open("wb") as stream:
-        open_predictions(path).rewrite(stream, ("a", "b"), swap, silent)
+        open_predictions(path).rewrite(stream, ("a", "b"), swap)
     with new.open(encoding="utf-8", newline="") as text:
         rows = list(csv.reader(text))
     assert rows[1:] == [["0.75", "0.25", cell] for (cell,) in cells]
@@ -124,7 +120,7 @@ def test_blocks_together_equal_the_whole(make, monkeypatch):
     monkeypatch.setattr(_base, "BLOCK_ROWS", 3)
     done = []
     with (file.path.with_name("x.csv")).open("wb") as stream:
-        file.rewrite(stream, None, swap, done.append)
+        file.rewrite(stream, None, lambda block: done.append(len(block)) or swap(block))
     assert done == [3, 3, 1]
     assert file.path.with_name("x.csv").read_bytes() == whole
     np.testing.assert_array_equal(file.values(("a", "b")), values[:, ::-1])
@@ -248,7 +244,7 @@ def test_the_header_tells_what_separates_cells(make, text, new, remark):
     assert file.values(names)[0].tolist() == [0.25, 0.75]
     assert file.head(1, names).tolist() == [[0.25, 0.75]]
     assert rewritten(file, names=names).decode() == new
-    assert file.stored.remarks == () if remark is None else remark in file.stored.remarks[0]
+    assert file.remarks == () if remark is None else remark in file.remarks[0]
 
 
 def test_compressed_files_are_known_by_their_first_bytes(make, tmp_path):
@@ -260,11 +256,11 @@ def test_compressed_files_are_known_by_their_first_bytes(make, tmp_path):
         assert file.names == ("id", "a", "b")
         np.testing.assert_array_equal(file.values(["a", "b"]), np.tile([0.25, 0.75], (2500, 1)))
         with (tmp_path / "new.csv.gz").open("wb") as stream:
-            file.rewrite(stream, ["a", "b"], swap, silent)
+            file.rewrite(stream, ["a", "b"], swap)
         new = (tmp_path / "new.csv.gz").read_bytes()
         assert gzip.decompress(new).decode() == text.replace("0.25,0.75", "0.75,0.25")
         with (tmp_path / "again.csv.gz").open("wb") as stream:
-            file.rewrite(stream, ["a", "b"], swap, silent)
+            file.rewrite(stream, ["a", "b"], swap)
         assert (tmp_path / "again.csv.gz").read_bytes() == new
 
 
@@ -322,7 +318,7 @@ def test_formulas_are_quoted_on_demand(tmp_path):
     ):
         with safe_csv(wanted), copy.open("wb") as stream:
             file = open_predictions(path)
-            file.rewrite(stream, ("=a", "-b"), lambda block: block[:, ::-1], lambda n: None)
+            file.rewrite(stream, ("=a", "-b"), lambda block: block[:, ::-1])
         head, *rows = copy.read_text().splitlines()
         assert head == first
         assert [row.split(",")[2] for row in rows] == cells

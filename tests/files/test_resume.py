@@ -29,7 +29,7 @@ N = 23
 VALUES = np.random.default_rng(0).dirichlet(np.ones(3), N)
 EVERY = [
     *("t.npy", "t.npz", "t.csv", "bom.csv", "t.csv.gz"),
-    *("t.parquet", "file.arrow", "stream.arrow", "t.feather"),
+    *("t.parquet", "file.arrow", "t.feather"),
 ]
 
 
@@ -64,8 +64,7 @@ def write(path):
     elif path.suffix == ".feather":
         feather.write_feather(table, path, chunksize=9)
     else:
-        new = pa.ipc.new_stream if path.name.startswith("stream") else pa.ipc.new_file
-        with new(str(path), table.schema) as writer:
+        with pa.ipc.new_file(str(path), table.schema) as writer:
             writer.write_table(table, max_chunksize=9)
     return open_predictions(path)
 
@@ -81,9 +80,7 @@ def run(file, output, fingerprint="same", *, last=N, killed_at_the_end=False):
         return values[:, [1, 2, 0]]
 
     with resumable_file(output, fingerprint) as partial:
-        file.rewrite(
-            partial, ("a", "b", "c"), turn, lambda rows: None, lambda: {"so far": len(done)}
-        )
+        file.rewrite(partial, ("a", "b", "c"), turn, lambda: {"so far": len(done)})
         if killed_at_the_end:
             raise Killed
     return sum(map(len, done))
@@ -99,7 +96,7 @@ def small_blocks(monkeypatch):
 def test_a_run_that_is_continued_writes_the_same_bytes(tmp_path, name):
     file = write(tmp_path / name)
     with atomic_file(tmp_path / f"whole-{name}") as stream:
-        file.rewrite(stream, ("a", "b", "c"), lambda v: v[:, [1, 2, 0]], lambda rows: None)
+        file.rewrite(stream, ("a", "b", "c"), lambda v: v[:, [1, 2, 0]])
     output = tmp_path / f"new-{name}"
     before = set(tmp_path.iterdir())
     for last in (8, 4):  # the second run begins where the first ended
@@ -378,7 +375,7 @@ def test_every_write_may_be_the_one_that_fails(tmp_path, filling, name, resumed)
     def attempt():
         target = resumable_file(output, "f") if resumed else atomic_file(output)
         with target as goal:
-            file.rewrite(goal, columns, lambda values: values, lambda rows: None)
+            file.rewrite(goal, columns, lambda values: values)
 
     while True:
         FillingDisk.room = failures

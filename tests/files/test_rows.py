@@ -19,7 +19,6 @@ TABLES = [
     "one.arrow",
     "lz4.arrow",
     "one-lz4.arrow",
-    "stream.arrow",
     "t.feather",
 ]
 WITHOUT_NAMES = ["t.npy", "half.npy", "integer.npy", "big-endian.npy"]
@@ -48,9 +47,8 @@ def write(path, values=VALUES, kind=np.float64, **more):
     elif path.suffix == ".feather":
         feather.write_feather(table, path, chunksize=size)
     else:
-        new = pa.ipc.new_stream if path.name.startswith("stream") else pa.ipc.new_file
         options = pa.ipc.IpcWriteOptions(compression="lz4" if "lz4" in path.name else None)
-        with new(str(path), table.schema, options=options) as writer:
+        with pa.ipc.new_file(str(path), table.schema, options=options) as writer:
             writer.write_table(table, max_chunksize=size)
     return open_predictions(path)
 
@@ -128,7 +126,6 @@ def test_parts_of_parquet_are_runs_of_row_groups(tmp_path):
 def test_a_large_record_batch_is_cut_unless_that_means_decoding_it_again(tmp_path):
     assert len(write(tmp_path / "one.arrow").rows().parts(8)) == 8
     assert write(tmp_path / "one-lz4.arrow").rows().parts(8) == [slice(0, N)]
-    assert write(tmp_path / "stream.arrow").rows().parts(8) == [slice(0, N)]
 
 
 @pytest.mark.parametrize("name", [*TABLES, "t.npy", "t.npz", "t.csv"])

@@ -15,10 +15,6 @@ TABLES = ["csv", "csv.gz", "tsv", "parquet", "arrow"]
 COLUMNS = {"cat": "p_cat", "dog": "p_dog", "fox": "p_fox"}
 
 
-def silent(rows):
-    pass
-
-
 @pytest.fixture
 def make(tmp_path):
     def write(suffix, columns):
@@ -46,7 +42,7 @@ def in_memory(rows):
 def rewritten(file, function, names):
     output = file.path.with_name(f"new-{file.path.name}")
     with output.open("wb") as stream:
-        file.rewrite(stream, names, function, silent)
+        file.rewrite(stream, names, function)
     return open_predictions(output)
 
 
@@ -96,7 +92,6 @@ def test_one_column_is_two_classes(make, tmp_path, suffix, order, logits, monkey
     assert isinstance(rows, Table) == path.name.endswith((".parquet", ".arrow", ".npy"))
     np.testing.assert_array_equal(in_memory(rows), expected)
     if isinstance(rows, Table):
-        assert rows.portable
         np.testing.assert_array_equal(in_memory(pickle.loads(pickle.dumps(rows))), expected)
     seen = []
 
@@ -113,7 +108,7 @@ def test_one_column_is_two_classes(make, tmp_path, suffix, order, logits, monkey
     if path.suffix == ".npz":
         assert np.load(new.path)["y_proba"].shape == shape
         assert np.load(new.path)["site"].tolist() == [0, 1, 2]
-        assert new.stored.adapted is not None
+        assert new.adapted is not None
 
 
 @pytest.mark.parametrize("suffix", [*TABLES, "npy"])

@@ -61,9 +61,7 @@ def test_every_command_and_option_is_used():
     assert set(names) <= set(commands.COMMANDS)
     made = [main.get_command(click.Context(main), name) for name in names]
     options = {name for each in made for option in each.params for name in option.opts}
-    assert {name for name in options if name.startswith("--")} - words == {
-        *("--dask", "--debug", "--plot")
-    }
+    assert {name for name in options if name.startswith("--")} - words == {*("--debug", "--plot")}
 
 
 def test_what_is_found_has_an_exit_code_of_its_own(monkeypatch, capsys):

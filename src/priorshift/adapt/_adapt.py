@@ -34,9 +34,9 @@ from priorshift.border import (
     check_source_mass,
     classes_of_labels,
     encode_labels,
-    in_class_order,
     is_array,
     like_input,
+    ordered,
     read_labels,
     row_blocks,
     settle_classes,
@@ -114,13 +114,12 @@ def _adapt(
     predictions = check_outputs(
         y_proba,
         from_proba=not from_logits,
-        name="y_proba",
         sparse=True,
         tensors=True,
         classes=classes_named(classes, target_priors, source_priors),
     )
     names = settle_classes(predictions, classes=classes)
-    values = in_class_order(predictions, names)
+    values = ordered(predictions, names).values
     source = check_priors(source_priors, names, "source_priors")
     target = check_priors(target_priors, names, "target_priors")
     check_source_mass(source, values, names, from_logits=from_logits)

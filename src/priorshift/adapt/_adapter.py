@@ -37,9 +37,9 @@ from priorshift.border import (
     check_priors,
     check_proba,
     check_source_mass,
-    in_class_order,
     like_input,
     mark_adapted,
+    ordered,
     require_keys,
     some,
     warn_if_adapted,
@@ -160,12 +160,11 @@ class Adapter(FrozenArrays):
         predictions = check_outputs(
             y_proba,
             from_proba=not from_logits,
-            name="y_proba",
             sparse=self.calibration is None,
             tensors=True,
             classes=self.classes,
         )
-        values = in_class_order(predictions, self.classes)
+        values = ordered(predictions, self.classes).values
         check_source_mass(
             self.source_priors,
             values,
@@ -195,7 +194,7 @@ class Adapter(FrozenArrays):
         """
         adapted = self(y_proba, from_logits=from_logits)
         predictions = check_proba(adapted, classes=self.classes)  # a frame, a tensor, 1-D
-        values = in_class_order(predictions, self.classes)
+        values = ordered(predictions, self.classes).values
         return self.classes[cheapest(values, self.costs)]
 
     def with_costs(self, costs: Any) -> Adapter:

@@ -34,6 +34,7 @@ from priorshift.border.check import (
     column_of,
     divided_by_sums,
     is_missing,
+    read_labels,
     require_keys,
     rounding,
 )
@@ -47,19 +48,17 @@ from priorshift.border.classes import (
     classes_of_labels,
     classes_of_priors,
     encode_labels,
-    in_class_order,
-    is_named,
     known_labels,
     like_input,
     order_in_words,
     ordered,
     read_decisions,
     read_labelled,
-    read_labels,
+    read_proba,
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.border.clusters import DaskTable, SparkTable, apply_to, read_by_workers
+from priorshift.border.clusters import DaskTable, SparkTable, apply_to
 from priorshift.border.columns import HEAD_ROWS, as_text
 from priorshift.border.join import join_labels
 from priorshift.border.rows import (

@@ -17,7 +17,7 @@ import click
 import numpy as np
 from scipy.special import softmax
 
-from priorshift._typing import Floats, Indices
+from priorshift._typing import Floats
 from priorshift._version import __version__
 from priorshift.adapt import cheapest
 from priorshift.assessment import threshold_facts
@@ -201,30 +201,24 @@ def write_copy(
     from_logits, costs = data.target.kind == "logits", data.costs
     n_rows, n_changed = partial.rows, 0 if partial.kept is None else partial.kept["n_changed"]
     heads: tuple[Floats, Floats] | None = None
-    decided: Indices = np.zeros(0, dtype=np.intp)
 
     def adapt_block(block: Floats) -> Floats:
-        nonlocal n_rows, n_changed, heads, decided
+        nonlocal n_rows, n_changed, heads
         adapted = adapt(block, n_rows)
         if heads is None:
             heads = block[:SHOWN_ROWS].copy(), adapted[:SHOWN_ROWS].copy()
         n_rows += block.shape[0]
+        bar.update(bar.task_ids[0], completed=n_rows)
         before = softmax(block, axis=1) if from_logits and costs is not None else block
-        decided = cheapest(adapted, costs)
-        n_changed += int(np.count_nonzero(cheapest(before, costs) != decided))
+        n_changed += int(np.count_nonzero(cheapest(before, costs) != cheapest(adapted, costs)))
         return adapted
 
     added = None
     if decision_column is not None:
-        added = decision_column, lambda: data.classes[decided].tolist()
+        added = decision_column, lambda new: data.classes[cheapest(new, costs)].tolist()
     with console.progress("Adapting", data.n_target) as bar:
         data.target.rewrite(
-            partial,
-            data.columns,
-            adapt_block,
-            lambda rows: bar.advance(bar.task_ids[0], rows),
-            lambda: {**keep, "n_changed": n_changed},
-            added,
+            partial, data.columns, adapt_block, lambda: {**keep, "n_changed": n_changed}, added
         )
     return n_rows, n_changed, heads
 

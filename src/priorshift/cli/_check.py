@@ -150,7 +150,7 @@ def _understand_file(
     decisions on validation.
     """
     column, (label_column, where) = request.predicted_column, origin
-    n_rows, problem, remarks = None, None, list(file.stored.remarks)
+    n_rows, problem, remarks = None, None, list(file.remarks)
     text, decided = np.array([]), np.array([])
     try:
         if column is not None:

@@ -17,7 +17,6 @@ from priorshift.estimators import decision_methods
 
 @command("compare validation.csv target.csv")
 @options.data_options(validation="Required.")
-@options.dask_option
 @options.target_labels_option
 @options.goal_options
 @click.option(

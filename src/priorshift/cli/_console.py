@@ -195,14 +195,10 @@ def csv_like(
     file: PredictionFile | None, header: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> str:
     """Return rows as CSV, with the separator and the decimals of a file that is CSV as well."""
-    stored = None if file is None else file.stored
-    comma = getattr(stored, "decimal_comma", False)
-    delimiter = getattr(stored, "delimiter", ",")
+    delimiter, mark = (",", ".") if file is None else file.separators
 
     def cell(value: Any) -> Any:
-        if not isinstance(value, float):
-            return value
-        return repr(float(value)).replace(".", "," if comma else ".")
+        return repr(float(value)).replace(".", mark) if isinstance(value, float) else value
 
     return csv_table(header, ([cell(value) for value in row] for row in rows), delimiter)
 

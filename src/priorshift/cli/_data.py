@@ -30,16 +30,12 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.exceptions import missing
-from priorshift.files import PredictionFile, open_predictions
+from priorshift.files import PANDAS_INDEX, PredictionFile, open_predictions
 from priorshift.groups import read_groups
 from priorshift.solvers import ADVICE
 
 CONFIDENCE_LEVEL = 0.95
 """Of the intervals of an assessment, unless another is asked for."""
-
-CONNECT_SECONDS = 10
-"""To wait for a Dask scheduler."""
 
 INTERVAL = (
     *("interval", "standard_error", "confidence_level"),
@@ -67,8 +63,6 @@ class Data:
     source_priors, source_label_priors, known_priors : ndarray of shape (n_classes,) or None
     adapter : Adapter or None
         What to apply instead of an estimate.
-    client : distributed.Client or None
-        Of the Dask cluster that goes through the target.
     """
 
     request: Request
@@ -81,7 +75,6 @@ class Data:
     source_label_priors: Vector | None = None
     known_priors: Vector | None = None
     adapter: Adapter | None = None
-    client: Any = None
     made: dict[Any, Any] = field(default_factory=dict)
     """What was fitted and assessed already, by method: both are done once."""
 
@@ -126,7 +119,7 @@ class Data:
             return border.as_decisions(
                 read.match_labels(decided, self.classes, where), self.classes
             )
-        return read.read_rows(self.target, self.columns, self.files, self.client)
+        return read.read_rows(self.target, self.columns, self.files)
 
     def rows_in_memory(self) -> border.Predictions:
         """Return the target's probabilities as an array."""
@@ -318,7 +311,7 @@ def sample_of(rows: border.Predictions, what: str) -> border.Predictions:
 @contextmanager
 def open_data(request: Request) -> Iterator[Data]:
     """Open the files, settle the classes, read validation and priors."""
-    with _without_stdin(request) as request, connect(request.dask) as client:
+    with _without_stdin(request) as request:
         if request.adapter is not None:
             yield _for_adapter(request, Adapter.from_json(request.adapter))
             return
@@ -331,7 +324,7 @@ def open_data(request: Request) -> Iterator[Data]:
         if request.predicted_column is not None:
             data = _read_decisions(request, opened, raw, where)
         else:
-            data = replace(_read_probabilities(request, opened, raw, where), client=client)
+            data = _read_probabilities(request, opened, raw, where)
         named: dict[str, Any] = {}
         for option in ("source_priors", "source_label_priors", "known_priors"):
             if (text := getattr(request, option)) is not None:
@@ -344,26 +337,6 @@ def open_data(request: Request) -> Iterator[Data]:
                 path = str(validation.path)
                 named["source_priors"] = read_priors(path, data.classes, "--source-priors")
         yield replace(data, **named)
-
-
-@contextmanager
-def connect(address: str | None) -> Iterator[Any]:
-    """Connect to a Dask scheduler and yield its client; None if there is no address."""
-    if address is None:
-        yield None
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise click.UsageError(str(missing("--dask", "distributed", "dask"))) from None
-    try:
-        client = Client(address, timeout=CONNECT_SECONDS)
-    except (OSError, ValueError) as error:
-        raise click.BadParameter(
-            f"no Dask scheduler answers at {address} ({error}).", param_hint="'--dask'"
-        ) from None
-    with client:
-        yield client
 
 
 @contextmanager
@@ -397,11 +370,11 @@ def open_file(path: Path, request: Request) -> PredictionFile:
         ignored=tuple(filter(None, (*request.not_classes, request.history_column))),
         bounded=not request.any_size,
     )
-    for remark in file.stored.remarks:
+    for remark in file.remarks:
         note(remark)
-    if file.stored.adapted is not None:
+    if file.adapted is not None:
         note(
-            f"Warning: {file.where} was adapted already, by priorshift {file.stored.adapted}: its "
+            f"Warning: {file.where} was adapted already, by priorshift {file.adapted}: its "
             "predictions follow other priors than the classifier's. Use the predictions that it "
             "was made from."
         )
@@ -642,7 +615,7 @@ def validation_labels(validation: PredictionFile, request: Request) -> tuple[Any
 def _key_columns(file: PredictionFile) -> border.join.Columns:
     """Return the columns of a file that may be keys or labels: no index, and no predictions."""
     arrays = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")  # of an npz
-    names = [name for name in file.header if not (file.is_index(name) or name in arrays)]
+    names = [n for n in file.header if not (PANDAS_INDEX.fullmatch(n) or n in arrays)]
 
     def cells(name: str) -> Any:
         return file.labels() if name == file.label_column else file.vector(name)

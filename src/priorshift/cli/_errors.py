@@ -19,7 +19,7 @@ SHIFTED = 3
 """Exit code with --fail-on-shift."""
 
 OPTION_GROUPS = {
-    "Files": "validation target labels target_labels key drop_missing any_size dask state",
+    "Files": "validation target labels target_labels key drop_missing any_size state",
     "Columns": "logits label_column class_columns positive_class renormalise "
     "predicted_column target_label_column history_column group_column time_column",
     "Priors": "source_priors source_label_priors known_priors adapter",

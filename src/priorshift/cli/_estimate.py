@@ -16,7 +16,6 @@ from priorshift.cli._errors import command
     more=("estimate --method ppi --target target.csv --target-label-column label",),
 )
 @options.data_options(validation="EM and MAP can do without.")
-@options.dask_option
 @options.target_labels_option
 @options.goal_options
 @options.method_option(target_labels=True)

@@ -111,7 +111,6 @@ class Request:
     source_label_priors: str | None = None
     known_priors: str | None = None
     adapter: Path | None = None
-    dask: str | None = None
     confidence_level: float | None = None
     interval_method: str | None = None
     stdin: Path | None = None
@@ -138,11 +137,11 @@ class Request:
                 raise click.UsageError(
                     f"--adapter says how to adapt; leave out --{name.replace('_', '-')}."
                 )
-        probabilities = self.logits or self.class_columns or self.positive_class or self.dask
+        probabilities = self.logits or self.class_columns or self.positive_class
         if self.predicted_column is not None and probabilities:
             raise click.UsageError(
                 "--predicted-column is for decisions without probabilities; leave out --logits, "
-                "--class-columns, --positive-class and --dask."
+                "--class-columns and --positive-class."
             )
 
     @property
@@ -360,14 +359,6 @@ target_labels_option: Decorator = click.option(
     "The method ppi needs some [default: --label-column, if no cell is empty].",
 )
 """Adds labels of some rows of the target."""
-
-
-dask_option: Decorator = click.option(
-    "--dask",
-    metavar="ADDRESS",
-    help="Read and go through the target on the workers of this Dask scheduler, such as "
-    "tcp://host:8786. They must see the file by the same path.",
-)
 
 
 confidence_option: Decorator = click.option(

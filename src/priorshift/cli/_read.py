@@ -27,14 +27,12 @@ def read_rows(
     file: PredictionFile,
     columns: Columns,
     files: Sequence[PredictionFile] = (),
-    client: Any = None,
     *,
     in_memory: bool = False,
 ) -> border.Predictions:
     """Return checked probabilities, columns in class order; of a large file as a table.
 
-    `files` are all those whose classes were settled together, for a message that helps. With a
-    Dask client, its workers read the file.
+    `files` are all those whose classes were settled together, for a message that helps.
     """
     rows = file.values(columns) if in_memory else file.rows(columns)
     if columns is not None and len(columns) != rows.shape[1]:
@@ -44,18 +42,14 @@ def read_rows(
             + border.columns.explain_classes(files, columns)
         )
     small = rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES
-    if small and client is None and not border.is_array(rows):
+    if small and not border.is_array(rows):
         rows, in_memory = file.values(columns), True
-    shared = None
-    if client is not None:
-        shared = border.read_by_workers(as_proba(rows, file), file.path.resolve(), client)
     try:
         if rows.shape[1] < 2:
             raise ValueError(
                 f"{file.where} has one column of predictions; give one column per class."
             )
-        proba = as_proba(rows, file) if shared is None else shared
-        checked = border.check_proba(proba, name=file.where, tables=True)
+        checked = border.check_proba(as_proba(rows, file), name=file.where, tables=True)
     except ValueError as error:
         raise ValueError(_say_what_is_wrong(error, rows, file, columns, files)) from None
     # half precision is converted in blocks

@@ -20,7 +20,6 @@ from priorshift.report import require_packages, write_report
 
 @command("report validation.csv target.csv --output report.html")
 @options.data_options(validation="EM, MAP and --known-priors can do without.")
-@options.dask_option
 @options.evidence_options
 @options.goal_options
 @options.method_option(target_labels=True)

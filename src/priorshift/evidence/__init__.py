@@ -11,7 +11,7 @@ from priorshift.evidence._actions import (
     measure_shares,
     promise,
     rows_that_differ,
-    shares_by_reading,
+    share_covariance,
     ungated,
 )
 from priorshift.evidence._assumption import as_rows, check_assumption

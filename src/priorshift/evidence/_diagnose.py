@@ -16,6 +16,9 @@ class of resample b,
 .. math:: \mathrm{optimism} = \operatorname{mean}_b\,[p^*_b \cdot \mathrm{acc}^*_b(p^*_b)
     - \hat p \cdot \mathrm{acc}(p^*_b)].
 
+A method that says what it expects to gain, as Auto does, has no such optimism left, and its
+standard errors tell the covariance: nothing is resampled.
+
 Resampled priors are found from mean decisions: maximum likelihood on a resampled confusion matrix
 and resampled target decisions, moved to the estimate. With many classes the delta method stands in
 for it, which answers noise :math:`e = \Delta q - \Delta C\, \hat p` of target and validation with
@@ -47,9 +50,10 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import Predictions, check_level, check_priors, row_blocks, some
 from priorshift.counts import Confusion, reweighted_columns
 from priorshift.estimators import PriorEstimate, get_estimator
-from priorshift.evidence._deviations import draw_mean_noise
+from priorshift.evidence._actions import share_covariance
+from priorshift.evidence._deviations import draw_signed, group_size
 from priorshift.evidence._results import Finding
-from priorshift.evidence._samples import read_samples
+from priorshift.evidence._samples import float_blocks, read_samples
 from priorshift.intervals import stratified_weights
 from priorshift.solvers import Mixtures, maximise, singular_range
 from priorshift.text import number, percent, points
@@ -189,10 +193,11 @@ def resample(
     soft = soft or Confusion.from_arrays(y_proba, y, decision="soft")
     size, seen = np.maximum(np.bincount(y, minlength=K), 1), soft.seen
     weights = stratified_weights(y, K, rng, N_RESAMPLES)
-    noise = draw_mean_noise(y_proba_target, N_RESAMPLES, rng)
     C, M, moves = soft.conditional[:, seen], len(y_proba_target), np.zeros((N_RESAMPLES, K))
+    q = y_proba_target.mean(axis=0, dtype=np.float64)
+    blocks = (block - q for _, block in float_blocks(y_proba_target))
+    noise = np.asarray(draw_signed(blocks, N_RESAMPLES, group_size(M, K), rng) / M)
     if K <= 50:  # with more, solving takes too long
-        q = y_proba_target.mean(axis=0, dtype=np.float64)
         columns = (one[:, seen] for one in reweighted_columns(y_proba, y, list(weights)))
         stack, drawn_q = np.array([C, *columns]), np.maximum([q, *(q + noise)], 0.0)
         # a decision that no class leads to tells nothing, as one that every class leads to; the
@@ -428,17 +433,20 @@ def diagnose(
     before = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)
     adapted = estimate.adapt(Predictions.from_checked(samples.y_proba_val))
     after = (adapted.argmax(axis=1) == y).astype(np.float64)
-    rows = samples.y_proba_val, y, samples.y_proba_target
-    covariance, optimism = resample(estimate, priors, *rows, samples.confusion)
+    own = estimate.decision
+    told = own if own is not None and own["goal"] == "accuracy" else None
+    if told is not None and estimate.standard_error is not None:
+        covariance, optimism = share_covariance(estimate), 0.0
+    else:
+        rows = samples.y_proba_val, y, samples.y_proba_target
+        covariance, optimism = resample(estimate, priors, *rows, samples.confusion)
     known = (priors, covariance, confidence_level)
     expected_before = expected_score(before, y, *known, (0.0, 1.0))
     expected_after = expected_score(after, y, *known, (0.0, 1.0), optimism)
     gain = expected_score(after - before, y, *known, (-1.0, 1.0), optimism)
-    own = estimate.decision
-    if own is not None and own["goal"] == "accuracy":
-        gain = Expected.of(
-            own["expected_gain"], own["expected_gain_se"], confidence_level, (-1.0, 1.0)
-        )
+    if told is not None:
+        own_gain = told["expected_gain"], told["expected_gain_se"]
+        gain = Expected.of(*own_gain, confidence_level, (-1.0, 1.0))
         expected_after = expected_after.moved_to(expected_before.value + gain.value, (0.0, 1.0))
     largest, smallest = singular_range(samples.C[:, seen])
     pairs = confusable_pairs(samples.y_proba_val, y, samples.confusion)

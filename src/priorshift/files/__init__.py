@@ -1,6 +1,6 @@
 """Files of predictions: npy, npz, csv, parquet, arrow. Written atomically, never unpickled.
 
-A further format is a subclass of `Stored` (`_base`) that `_open` lists by its suffix.
+A further format is a subclass of `PredictionFile` (`_base`) that `_open` lists by its suffix.
 """
 
 from priorshift.files._atomic import (
@@ -11,6 +11,7 @@ from priorshift.files._atomic import (
     refuse_link,
     write_text,
 )
+from priorshift.files._base import PANDAS_INDEX, PredictionFile
 from priorshift.files._open import SUFFIXES, open_predictions, require_file, suffix_of
 from priorshift.files._resume import Partial, remove_partial, resumable_file
 from priorshift.files._signed import (
@@ -21,4 +22,3 @@ from priorshift.files._signed import (
     verify,
     write_json,
 )
-from priorshift.files._view import PredictionFile

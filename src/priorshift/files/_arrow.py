@@ -17,17 +17,16 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, float_type
 from priorshift._version import __version__
-from priorshift.border import Blocks, LockFree, Rows, Table, row_slices
+from priorshift.border import Blocks, LockFree, Table, row_slices
 from priorshift.exceptions import missing
 from priorshift.files import _base
-from priorshift.files._base import ADAPTED, Copy, Stored, order_of, require_distinct, stack
+from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
 from priorshift.text import brief
 
-Opened = tuple[Any, int | None, Callable[[list[str] | None], Any]]
-"""Schema, number of rows if known, and a function from columns to record batches."""
+Batches = Callable[[list[str] | None], Any]
+"""A function from columns, None for all, to record batches."""
 
 FILE_MARK = b"ARROW1"
-
 
 BATCH_BYTES = 2**23
 """Float64 bytes that Parquet decodes at once: in smaller batches, calls cost more than decoding."""
@@ -48,17 +47,11 @@ class ColumnTable(Table):
     path: Path
     dtype: np.dtype[Any]
     names: tuple[str, ...] = ()
-    portable = True
 
     @property
-    def piece_rows(self) -> list[int]:
-        """Rows of each piece: a row group of Parquet, a record batch of Arrow."""
-        raise NotImplementedError
-
-    @LockFree
+    @abstractmethod
     def ends(self) -> list[int]:
-        """The rows at which pieces begin and end."""
-        return [0, *accumulate(self.piece_rows)]
+        """The rows at which pieces begin and end: row groups of Parquet, record batches."""
 
     @LockFree
     def shape(self) -> tuple[int, int]:
@@ -72,23 +65,38 @@ class ColumnTable(Table):
         cuts = sorted({0, self.shape[0], *(self.ends[at] for at in nearest)})
         return [slice(*pair) for pair in pairwise(cuts)]
 
+    def pieces(self, part: slice) -> range:
+        """Return which pieces hold the rows of a part."""
+        first = int(np.searchsorted(self.ends, part.start, side="right")) - 1
+        return range(first, int(np.searchsorted(self.ends, part.stop)))
+
+    def cut(self, batch: Any, start: int, part: slice, n_rows: int) -> Blocks:
+        """Yield the rows of a part that a record batch has, each block in the same buffer."""
+        batch.select(list(self.names)).validate()
+        columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self.names]
+        first, end = max(part.start, start), min(part.stop, start + batch.num_rows)
+        buffer = np.empty((len(columns), min(n_rows, max(end - first, 0))), self.dtype)
+        for rows in row_slices(slice(first, end), n_rows):
+            yield rows, stacked(columns, slice(rows.start - start, rows.stop - start), buffer)
+
 
 class ParquetRows(ColumnTable):
     """Rows of a Parquet file; a part of it is a run of row groups."""
 
     @LockFree
-    def piece_rows(self) -> list[int]:
-        """Rows of each row group."""
+    def ends(self) -> list[int]:
+        """The rows at which row groups begin and end."""
         import pyarrow.parquet as pq
 
         metadata = pq.read_metadata(self.path)
-        return [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
+        groups = (metadata.row_group(at) for at in range(metadata.num_row_groups))
+        return [0, *accumulate(group.num_rows for group in groups)]
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield blocks; each part opens the file, because readers are for one thread."""
         import pyarrow.parquet as pq
 
-        groups = _pieces(self.ends, part)
+        groups = self.pieces(part)
         batch_rows = max(n_rows, BATCH_BYTES // (8 * self.shape[1]))
         start = self.ends[groups.start]
         # neither mapped nor buffered ahead: what is held of the file is small
@@ -96,7 +104,7 @@ class ParquetRows(ColumnTable):
             for batch in file.iter_batches(
                 batch_rows, row_groups=list(groups), columns=list(self.names), use_threads=False
             ):
-                yield from _blocks(batch, self, start, part, n_rows)
+                yield from self.cut(batch, start, part, n_rows)
                 start += batch.num_rows
 
 
@@ -104,21 +112,22 @@ class ArrowRows(ColumnTable):
     """Rows of an Arrow IPC file, mapped: uncompressed columns are not even copied."""
 
     @LockFree
-    def piece_rows(self) -> list[int]:
-        """Rows of each record batch."""
+    def ends(self) -> list[int]:
+        """The rows at which record batches begin and end."""
         reader = self._reader(self.names[:1])
-        return [reader.get_batch(at).num_rows for at in range(reader.num_record_batches)]
+        batches = (reader.get_batch(at) for at in range(reader.num_record_batches))
+        return [0, *accumulate(batch.num_rows for batch in batches)]
 
     def parts(self, n_parts: int) -> list[slice]:
         """Cut between record batches, or anywhere if they need no decoding."""
-        few = len(self.piece_rows) < n_parts
+        few = len(self.ends) <= n_parts
         return Table.parts(self, n_parts) if few and self._is_mapped else super().parts(n_parts)
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield blocks."""
         reader = self._reader(self.names)
-        for at in _pieces(self.ends, part):
-            yield from _blocks(reader.get_batch(at), self, self.ends[at], part, n_rows)
+        for at in self.pieces(part):
+            yield from self.cut(reader.get_batch(at), self.ends[at], part, n_rows)
 
     @LockFree
     def _is_mapped(self) -> bool:
@@ -145,46 +154,6 @@ class ArrowRows(ColumnTable):
         return pa.ipc.open_file(pa.memory_map(str(self.path)), options=options)
 
 
-class StreamRows(ColumnTable):
-    """Rows of an Arrow IPC stream, which can only be read from its beginning."""
-
-    portable = False
-
-    @LockFree
-    def piece_rows(self) -> list[int]:
-        """All rows: a stream is one piece, whose length is known at its end."""
-        return [sum(batch.num_rows for batch in self._batches())]
-
-    def blocks(self, part: slice, n_rows: int) -> Blocks:
-        """Yield blocks."""
-        start = 0
-        for batch in self._batches():
-            yield from _blocks(batch, self, start, part, n_rows)
-            start += batch.num_rows
-
-    def _batches(self) -> Iterator[Any]:
-        import pyarrow as pa
-
-        with pa.memory_map(str(self.path)) as source:
-            yield from pa.ipc.open_stream(source)
-
-
-def _pieces(ends: list[int], part: slice) -> range:
-    """Return which pieces hold the rows of a part."""
-    first = int(np.searchsorted(ends, part.start, side="right")) - 1
-    return range(first, int(np.searchsorted(ends, part.stop)))
-
-
-def _blocks(batch: Any, table: ColumnTable, start: int, part: slice, n_rows: int) -> Blocks:
-    """Yield the rows of a part that a record batch has, each block in the same buffer."""
-    batch.select(list(table.names)).validate()
-    columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in table.names]
-    first, end = max(part.start, start), min(part.stop, start + batch.num_rows)
-    buffer = np.empty((len(columns), min(n_rows, max(end - first, 0))), table.dtype)
-    for rows in row_slices(slice(first, end), n_rows):
-        yield rows, stacked(columns, slice(rows.start - start, rows.stop - start), buffer)
-
-
 def stacked(columns: list[NDArray[Any]], rows: slice, buffer: Floats) -> Floats:
     """Copy some rows into a buffer, column by column; return its transpose.
 
@@ -197,13 +166,13 @@ def stacked(columns: list[NDArray[Any]], rows: slice, buffer: Floats) -> Floats:
     return block.T
 
 
-class ArrowTable(Stored):
+class ArrowTable(PredictionFile):
     """A table that comes in record batches."""
 
     @LockFree
     def schema(self) -> Any:
         """Names and types of the columns."""
-        with self._open() as (schema, _, _):
+        with self._open() as (schema, _):
             require_distinct(schema.names, f"the header of {self.where}")
             return schema
 
@@ -218,27 +187,21 @@ class ArrowTable(Stored):
         return tuple(field.name for field in self.schema if _is_numeric(field.type))
 
     @property
-    def adapted(self) -> str | None:
+    def adapted(self) -> str | None:  # type: ignore[override]
         """Which version of priorshift wrote the mark into the metadata, if there is one."""
         mark = (self.schema.metadata or {}).get(ADAPTED.encode())
         return None if mark is None else str(mark, "utf-8", "replace")
 
-    def values(self, names: Sequence[str] | None) -> Floats:
-        """Read the predictions."""
-        wanted = self._wanted(names)
-        return stack((_matrix(batch, wanted) for batch in self._batches(wanted)), len(wanted))
-
-    def rows(self, names: Sequence[str] | None) -> Rows:
+    def read(self, names: Sequence[str] | None) -> ColumnTable:
         """Return the predictions as a table that decodes a few rows at a time."""
         wanted = self._wanted(names)
         with readable(self.where):
-            table = self._table(
-                self.path.resolve(), _float_type(self.schema, wanted), tuple(wanted)
-            )
+            dtype = _float_type(self.schema, wanted)
+            table = self._table(self.path.resolve(), dtype, tuple(wanted))
             _ = table.shape  # read it now, so that the error of a broken file names it
             return table
 
-    def vector(self, name: str) -> NDArray[Any] | None:
+    def read_vector(self, name: str) -> NDArray[Any] | None:
         """Read a column."""
         if name not in self.schema.names:
             return None
@@ -246,20 +209,19 @@ class ArrowTable(Stored):
             parts = [batch.column(name).to_pylist() for batch in self._batches([name])]
         return np.array([value for part in parts for value in part], dtype=object)
 
-    def n_rows(self) -> int | None:
-        """Return the number of rows, if the file stores it."""
-        with self._open() as (_, n_rows, _):
-            return n_rows
-
     def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
         """Yield each record batch as a stream of its own."""
         import pyarrow as pa
 
         wanted, schema, start = self._wanted(copy.names), self._written(copy), 0
+        dtype = _float_type(self.schema, wanted)
         for batch in self._batches(None):
             if start >= begin:
-                new, cells = copy.change(_matrix(batch, wanted), start)
                 columns = {name: batch.column(name) for name in batch.schema.names}
+                numbers = [columns[name].to_numpy(zero_copy_only=False) for name in wanted]
+                buffer = np.empty((len(wanted), batch.num_rows), dtype)
+                block = stacked(numbers, slice(0, batch.num_rows), buffer)
+                new, cells = copy.change(np.ascontiguousarray(block), start)
                 for name, column in zip(wanted, new.T, strict=True):
                     kind = schema.field(name).type
                     columns[name] = pa.array(column.astype(kind.to_pandas_dtype()), type=kind)
@@ -311,8 +273,8 @@ class ArrowTable(Stored):
 
     @abstractmethod
     @contextmanager
-    def _open(self) -> Iterator[Opened]:
-        """Open the file."""
+    def _open(self) -> Iterator[tuple[Any, Batches]]:
+        """Open the file; yield its schema, and what reads it."""
 
     @abstractmethod
     def _new(self, output: BinaryIO, schema: Any) -> Any:
@@ -322,7 +284,7 @@ class ArrowTable(Stored):
         """Yield record batches that are neither empty nor too large."""
         import pyarrow as pa
 
-        with self._open() as (_, _, batches):
+        with self._open() as (_, batches):
             for batch in batches(columns):
                 for rows in row_slices(batch.num_rows, _base.BLOCK_ROWS):
                     yield batch.slice(rows.start, rows.stop - rows.start)
@@ -335,7 +297,7 @@ class ParquetFile(ArrowTable):
     _table = ParquetRows
 
     @contextmanager
-    def _open(self) -> Iterator[Opened]:
+    def _open(self) -> Iterator[tuple[Any, Batches]]:
         with readable(self.where):
             import pyarrow.parquet as pq
 
@@ -346,109 +308,77 @@ class ParquetFile(ArrowTable):
                 self.require_bounded(n_bytes, self.path.stat().st_size)
                 yield (
                     file.schema_arrow,
-                    file.metadata.num_rows,
                     lambda columns: file.iter_batches(_base.BLOCK_ROWS, columns=columns),
                 )
 
-    @LockFree
-    def compression(self) -> str:
-        """How the first column is compressed."""
-        import pyarrow.parquet as pq
+    def count_rows(self) -> int:
+        """Return the number of rows, which the file stores."""
+        with readable(self.where):
+            import pyarrow.parquet as pq
 
-        metadata = pq.read_metadata(self.path)
-        if not metadata.num_row_groups:
-            return "snappy"
-        codec = str(metadata.row_group(0).column(0).compression).lower()
-        return "none" if codec == "uncompressed" else codec
+            return int(pq.read_metadata(self.path).num_rows)
 
     def _new(self, output: BinaryIO, schema: Any) -> Any:
-        """Return a writer of one row group per record batch."""
+        """Return a writer of one row group per record batch, compressed as the first column is."""
         import pyarrow.parquet as pq
 
-        return pq.ParquetWriter(output, schema, compression=self.compression)
+        metadata, codec = pq.read_metadata(self.path), "snappy"
+        if metadata.num_row_groups:
+            codec = str(metadata.row_group(0).column(0).compression).lower()
+        compression = "none" if codec == "uncompressed" else codec
+        return pq.ParquetWriter(output, schema, compression=compression)
 
 
 class ArrowFile(ArrowTable):
-    """An Arrow IPC file (Feather version 2) or stream."""
+    """An Arrow IPC file (Feather version 2)."""
 
-    @property
-    def _table(self) -> type[ColumnTable]:
-        return StreamRows if self.is_stream else ArrowRows
+    _table = ArrowRows
 
     @contextmanager
-    def _open(self) -> Iterator[Opened]:
+    def _open(self) -> Iterator[tuple[Any, Batches]]:
         with readable(self.where) as pa, pa.memory_map(str(self.path)) as source:
             file = memoryview(source.read_buffer())
+            if file[: len(FILE_MARK)] != FILE_MARK:
+                raise pa.ArrowInvalid("it is no Arrow file (a stream must be written as a file)")
             source.seek(0)
-            self.require_bounded(_expanded(file, self.is_stream), len(file))
-            if self.is_stream:
-                stream = pa.ipc.open_stream(source)
-                yield stream.schema, None, lambda columns: _chosen(iter(stream), columns)
-            else:
-                reader = pa.ipc.open_file(source)
-                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-                yield reader.schema, None, lambda columns: _chosen(batches, columns)
-
-    @LockFree
-    def is_stream(self) -> bool:
-        """Whether the mark of files is missing at the beginning."""
-        with self.path.open("rb") as stream:
-            return stream.read(len(FILE_MARK)) != FILE_MARK
+            self.require_bounded(_expanded(file), len(file))
+            reader = pa.ipc.open_file(source)
+            batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            yield reader.schema, lambda columns: _chosen(batches, columns)
 
     def _new(self, output: BinaryIO, schema: Any) -> Any:
-        """Return a writer of what this file is, a file or a stream."""
         import pyarrow as pa
 
-        return (pa.ipc.new_stream if self.is_stream else pa.ipc.new_file)(output, schema)
+        return pa.ipc.new_file(output, schema)
 
 
 # How large a compressed file is, told without decompressing it: PyArrow does not say
 
 
-def _expanded(file: memoryview, is_stream: bool) -> int:
-    """Return the bytes of all compressed buffers, each of which begins with its length."""
-    total = 0
-    for message, body in _messages(file, is_stream):
-        batch = _follow(file, _field(file, message, 2))
-        kind = _read("<B", file, _field(file, message, 1))
-        if kind == 2:  # of a dictionary
-            batch = _follow(file, _field(file, batch, 1))
-        if kind not in (2, 3) or not _field(file, batch, 3):
-            continue
-        buffers = _follow(file, _field(file, batch, 2))
-        for at in range(_read("<I", file, buffers)):
-            start, stored = struct.unpack_from("<qq", file, buffers + 4 + 16 * at)
-            if stored:
-                total += max(_read("<q", file, body + start), 0)  # -1 for one that is not
-    return total
+def _expanded(file: memoryview) -> int:
+    """Return the bytes of all compressed buffers, each of which begins with its length.
 
-
-def _messages(file: memoryview, is_stream: bool) -> Iterator[tuple[int, int]]:
-    """Yield where each message and its body begin: one after the other, or as the footer says."""
-
-    def at_place(at: int) -> tuple[int, int]:
-        head = 8 if _read("<i", file, at) == -1 else 4
-        return at + head, _read("<i", file, at + head - 4)
-
-    if is_stream:
-        body, end = 0, 0
-        while end + 8 <= len(file):
-            start, size = at_place(end)
-            if size <= 0:
-                return
-            message, body = _follow(file, start), start + size
-            yield message, body
-            length = _field(file, message, 3)
-            end = body + (max(_read("<q", file, length), 0) if length else 0)
-        return
-    end = len(file) - len(FILE_MARK) - 4
+    The footer says where messages are: dictionaries, then record batches.
+    """
+    total, end = 0, len(file) - len(FILE_MARK) - 4
     footer = _follow(file, end - _read("<i", file, end))
-    for number in (2, 3):  # dictionaries, record batches
+    for number in (2, 3):
         blocks = _field(file, footer, number)
         first = _follow(file, blocks) if blocks else 0
-        for at in range(_read("<I", file, first) if blocks else 0):
-            place, size = struct.unpack_from("<qi", file, first + 4 + 24 * at)
-            yield _follow(file, at_place(place)[0]), place + size
+        for block in range(_read("<I", file, first) if blocks else 0):
+            place, size = struct.unpack_from("<qi", file, first + 4 + 24 * block)
+            message = _follow(file, place + (8 if _read("<i", file, place) == -1 else 4))
+            batch = _follow(file, _field(file, message, 2))
+            if number == 2:
+                batch = _follow(file, _field(file, batch, 1))
+            if not _field(file, batch, 3):  # it is not compressed
+                continue
+            buffers = _follow(file, _field(file, batch, 2))
+            for at in range(_read("<I", file, buffers)):
+                start, stored = struct.unpack_from("<qq", file, buffers + 4 + 16 * at)
+                if stored:
+                    total += max(_read("<q", file, place + size + start), 0)  # -1: as it is
+    return total
 
 
 def _read(kind: str, file: memoryview, at: int) -> int:
@@ -494,13 +424,6 @@ def _chosen(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
         chosen = batch if columns is None else batch.select(columns)
         chosen.validate(full=True)  # a damaged index or length would crash the process
         yield chosen
-
-
-def _matrix(batch: Any, names: list[str]) -> Floats:
-    """Copy columns into a matrix whose rows are contiguous."""
-    columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in names]
-    buffer = np.empty((len(names), batch.num_rows), _float_type(batch.schema, names))
-    return np.ascontiguousarray(stacked(columns, slice(0, batch.num_rows), buffer))
 
 
 def _float_type(schema: Any, names: list[str]) -> np.dtype[Any]:

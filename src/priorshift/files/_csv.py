@@ -10,11 +10,11 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from io import BytesIO
 from itertools import chain, islice
 from types import SimpleNamespace
-from typing import Any, BinaryIO, NamedTuple, TextIO
+from typing import Any, BinaryIO, NamedTuple
 from unicodedata import normalize
 
 import numpy as np
@@ -23,12 +23,18 @@ from numpy.typing import NDArray
 from priorshift._typing import Floats, Vector
 from priorshift.border import LockFree, map_parts
 from priorshift.files import _base
-from priorshift.files._base import Copy, Stored, order_of, require_distinct, stack
+from priorshift.files._base import Copy, PredictionFile, order_of, require_distinct
 from priorshift.text import csv_cells, is_safe_csv
 
 Rows = list[list[str]]
 TEXT_ROWS = 16_384
 """Rows in memory at once: text takes several times the memory of its numbers."""
+
+TOP_ROWS = 1000
+"""First rows, which tell which columns are numbers."""
+
+MARK = "\ufeff"
+"""The byte order mark that spreadsheets begin a file with."""
 
 LARGE_BYTES = 2**23
 """Size from which on a file is worth importing PyArrow."""
@@ -58,70 +64,77 @@ class Style(NamedTuple):
     `tells_separator` says whether the first line does, before the header.
     """
 
-    delimiter: str
-    encoding: str
+    compressed: bool
+    marked: bool
     line_end: str
+    delimiter: str
     tells_separator: bool
 
 
-class CsvFile(Stored):
+class Top(NamedTuple):
+    """What the first rows tell: the header as it is written and as it is read, and more.
+
+    `columns` are the cells of each column; `decimal_comma` says whether more numbers have one than
+    a point, which they never have between commas.
+    """
+
+    first_line: list[str]
+    header: list[str]
+    columns: Sequence[Sequence[str]]
+    decimal_comma: bool
+
+
+class CsvFile(PredictionFile):
     """A table of text with a header; commas, semicolons or tabs separate its cells."""
 
-    @LockFree
+    @property
     def header(self) -> list[str]:
         """Names of the columns, without blanks around them; empty ones may have none."""
-        names = [normalize("NFC", name.strip()) for name in self._first_line]
-        require_distinct(list(filter(None, names)), f"the header of {self.where}")
-        return names
+        return self._top.header
 
     @LockFree
     def numeric(self) -> tuple[str, ...]:
         """Columns of numbers."""
-        sample = zip(self.header, self._sample, strict=True)
-        found = [name for name, cells in sample if self._are_numbers(cells, percent=True)]
+        top = self._top
+        found = [
+            name
+            for name, cells in zip(top.header, top.columns, strict=True)
+            if _are_numbers(cells, top.decimal_comma, percent=True)
+        ]
         require_distinct(found, f"the header of {self.where}")
         return tuple(found)
 
     @property
-    def delimiter(self) -> str:
-        """What separates cells."""
-        return self._style.delimiter
-
-    @LockFree
-    def decimal_comma(self) -> bool:
-        """Whether more numbers have a decimal comma than a point; never between commas."""
-        if self.delimiter == ",":
-            return False
-        marks = [
-            found[1] for cells in self._sample for found in map(DECIMAL.fullmatch, cells) if found
-        ]
-        return 2 * marks.count(",") > len(marks)
+    def separators(self) -> tuple[str, str]:  # type: ignore[override]
+        """What stands between cells, and before decimals."""
+        return self._style.delimiter, "," if self._top.decimal_comma else "."
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[str, ...]:  # type: ignore[override]
         """Say what separates cells and decimals, unless it is as usual."""
-        if self.delimiter == ",":
+        delimiter, mark = self.separators
+        if delimiter == ",":
             return ()
-        decimals = ", and decimals have a comma" if self.decimal_comma else ""
-        name = DELIMITERS[self.delimiter]
-        return (f"{self.where} is read with {name} between its cells{decimals}.",)
+        decimals = ", and decimals have a comma" if mark == "," else ""
+        return (f"{self.where} is read with {DELIMITERS[delimiter]} between its cells{decimals}.",)
 
-    def values(self, names: Sequence[str] | None) -> Floats:
-        """Read the predictions."""
+    def read(self, names: Sequence[str] | None) -> Floats:
+        """Read the predictions; what was read grows in place, not beside its parts."""
         columns = self._order(names)
-        blocks = (self._numbers(block, columns) for block in self._parts(columns))
-        return stack(blocks, len(columns))
+        found: Floats = np.empty((0, len(columns)))
+        for block in self._parts(columns):
+            n = len(found)
+            found.resize((n + len(block), len(columns)), refcheck=False)
+            found[n:] = self._numbers(block, columns)
+        return found
 
-    def head(self, n_rows: int, names: Sequence[str] | None) -> Floats:
+    def read_head(self, n_rows: int, names: Sequence[str] | None) -> Floats:
         """Read the first rows."""
         columns = self._order(names)
-        rows = next(self._blocks(n_rows), [])
+        rows = [row for _, row in islice(self._rows(), 1, n_rows + 1)]
         return self._numbers(rows, columns) if rows else np.empty((0, len(columns)))
 
-    def _order(self, names: Sequence[str] | None) -> list[int]:
-        return order_of(self.numeric if names is None else names, self.header, self.where)
-
-    def vector(self, name: str) -> NDArray[Any] | None:
+    def read_vector(self, name: str) -> NDArray[Any] | None:
         """Read a column, as text."""
         if name not in self.header:
             return None
@@ -132,93 +145,103 @@ class CsvFile(Stored):
             cells += [normalize("NFC", cells[row].strip()) for cells in rows]
         return np.array(cells, dtype=str)
 
+    def place_of(self, row: int) -> str:
+        """Name the line of a row, as an editor counts them."""
+        line, _ = next(islice(self._rows(), 1 + row, None))
+        return f"line {line}"
+
     def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
         """Yield lines, with the line ends of the file."""
-        columns = self._order(copy.names)
-        style, start = self._style, 0
+        columns, mark, start = self._order(copy.names), self.separators[1], 0
         for block in self._parts(None, keep=True):
             if start >= begin:
                 numbers = self._numbers(block, columns)
                 new, cells = copy.change(numbers, start)
                 piece, more = None, None if copy.added is None else cells
                 if not isinstance(block, list) and not is_safe_csv():
-                    conventions = style.delimiter, self.decimal_comma, style.line_end
-                    piece = to_csv(block, columns, numbers, new, more, *conventions)
+                    form = *self.separators, self._style.line_end
+                    piece = to_csv(block, columns, numbers, new, more, *form)
                 if piece is None:
                     rows = block if isinstance(block, list) else to_rows(block)
-                    mark = "," if self.decimal_comma else "."
                     for row, old, given in zip(rows, numbers.tolist(), new.tolist(), strict=True):
                         for at, was, number in zip(columns, old, given, strict=True):
                             if number != was and number == number:  # others stay as written
                                 row[at] = repr(number).replace(".", mark)
                     if more is not None:
                         rows = [[*row, cell] for row, cell in zip(rows, more, strict=True)]
-                    piece = self._lines_of(rows).encode()
+                    piece = self._lines_of(rows)
                 yield len(block), piece
             start += len(block)
 
     def join(self, copy: Copy, pieces: Iterator[Any], stream: BinaryIO) -> None:
         """Write the header and all lines, compressed and with a byte order mark as the file is."""
-        header = self._lines_of(
-            [[*self._first_line, *([] if copy.added is None else [copy.added])]]
-        )
         # without name and time, so that the same predictions make the same bytes
-        packed = gzip.GzipFile("", "wb", fileobj=stream, mtime=0) if self._compressed else None
+        packed = self._style.compressed and gzip.GzipFile("", "wb", fileobj=stream, mtime=0)
         with packed or nullcontext(stream) as output:
-            output.write(header.encode(self._style.encoding))
-            for piece in pieces:
+            output.write(codecs.BOM_UTF8 if self._style.marked else b"")
+            further = [] if copy.added is None else [copy.added]
+            for piece in chain([self._lines_of([[*self._top.first_line, *further]])], pieces):
                 output.write(piece)
 
-    def _lines_of(self, rows: Rows) -> str:
+    def _order(self, names: Sequence[str] | None) -> list[int]:
+        return order_of(self.numeric if names is None else names, self.header, self.where)
+
+    def _lines_of(self, rows: Rows) -> bytes:
         """Return rows as lines of CSV."""
         lines: list[str] = []
-        writer = csv.writer(SimpleNamespace(write=lines.append), delimiter=self.delimiter)
+        writer = csv.writer(SimpleNamespace(write=lines.append), delimiter=self.separators[0])
         writer.writerows(map(csv_cells, rows))
         # the writer must use its own line end to quote cells correctly
-        return "".join(line.removesuffix("\r\n") + self._style.line_end for line in lines)
-
-    @LockFree
-    def _first_line(self) -> list[str]:
-        for _, cells in self._rows():
-            return cells
-        raise ValueError(f"{self.where} is empty; a CSV file begins with a header.")
-
-    @LockFree
-    def _sample(self) -> list[Sequence[str]]:
-        """The cells of each column in the first rows; of a table without rows, numbers."""
-        rows = next(self._blocks(1000), [])
-        return list(zip(*rows, strict=True)) if rows else [("0",)] * len(self.header)
-
-    @LockFree
-    def _compressed(self) -> bool:
-        """Whether the file begins as gzip does, whatever its name."""
-        with self.path.open("rb") as stream:
-            return stream.read(2) == b"\x1f\x8b"
+        end = self._style.line_end
+        return "".join(line.removesuffix("\r\n") + end for line in lines).encode()
 
     @LockFree
     def _style(self) -> Style:
         """How the file is written; most cells of the header tell what separates them."""
-        with self._text() as stream:
-            marked = stream.buffer.peek(3).startswith(codecs.BOM_UTF8)
-            lines = self._lines(stream)
-            first = next(lines, "")
-            told = TELLS_SEPARATOR.fullmatch(first) is not None
-            line = next(filter(str.strip, lines if told else chain([first], lines)), "")
-        found = {mark: len(next(csv.reader([line], delimiter=mark), ())) for mark in DELIMITERS}
-        return Style(
-            max(found, key=lambda mark: found[mark]),
-            "utf-8-sig" if marked else "utf-8",
-            "\r\n" if first.endswith("\r\n") else "\n",
-            told,
-        )
+        with self.path.open("rb") as stream:
+            compressed = stream.read(2) == b"\x1f\x8b"  # whatever its name
+        lines = self._lines(compressed)
+        first = next(lines, "")
+        marked, first = first.startswith(MARK), first.removeprefix(MARK)
+        told = TELLS_SEPARATOR.fullmatch(first) is not None
+        line = next(filter(str.strip, lines if told else chain([first], lines)), "")
+        cells = {mark: len(next(csv.reader([line], delimiter=mark), ())) for mark in DELIMITERS}
+        line_end = "\r\n" if first.endswith("\r\n") else "\n"
+        return Style(compressed, marked, line_end, max(cells, key=cells.__getitem__), told)
 
-    @contextmanager
-    def _text(self) -> Iterator[Any]:
-        """Open the file as text; errors name it."""
-        opened = gzip.open if self._compressed else open
+    @LockFree
+    def _top(self) -> Top:
+        """What the header and the first rows tell."""
+        rows = [row for _, row in islice(self._rows(), 1 + TOP_ROWS)]
+        if not rows:
+            raise ValueError(f"{self.where} is empty; a CSV file begins with a header.")
+        header = [normalize("NFC", name.strip()) for name in rows[0]]
+        require_distinct(list(filter(None, header)), f"the header of {self.where}")
+        # without rows, all may be numbers
+        columns = list(zip(*rows[1:], strict=True)) or [("0",)] * len(header)
+        comma = self._style.delimiter != ","
+        if comma:
+            found = [DECIMAL.fullmatch(cell) for cells in columns for cell in cells]
+            marks = [decimal[1] for decimal in found if decimal]
+            comma = 2 * marks.count(",") > len(marks)
+        return Top(rows[0], header, columns, comma)
+
+    def _lines(self, compressed: bool) -> Iterator[str]:
+        """Yield lines, of a length and in a number that a file of this size may have."""
+        longest, stored, n_read = _base.LONGEST_LINE, self.path.stat().st_size, 0
+        opened = gzip.open if compressed else open
         try:
-            with opened(self.path, "rt", encoding="utf-8-sig", newline="") as stream:
-                yield stream
+            with opened(self.path, "rt", encoding="utf-8", newline="") as stream:
+                while line := stream.readline(longest + 1 if self.bounded else -1):
+                    if self.bounded and len(line) > longest:
+                        raise ValueError(
+                            f"{self.where} has a line of more than {longest:,} characters, too "
+                            f"long for a row of predictions; {_base.ANY_SIZE}."
+                        )
+                    n_read += len(line)
+                    if compressed:
+                        self.require_bounded(n_read, stored)
+                    yield line
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{self.where} is not UTF-8 text ({error}); save it as UTF-8. If a spreadsheet "
@@ -227,67 +250,44 @@ class CsvFile(Stored):
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{self.where} cannot be read: {error}; write it again.") from None
 
-    def _lines(self, stream: TextIO) -> Iterator[str]:
-        """Yield lines, of a length and in a number that a file of this size may have."""
-        if not self.bounded:
-            yield from stream
-            return
-        longest, stored, n_read = _base.LONGEST_LINE, self.path.stat().st_size, 0
-        while line := stream.readline(longest + 1):
-            if len(line) > longest:
-                raise ValueError(
-                    f"{self.where} has a line of more than {longest:,} characters, too long for "
-                    f"a row of predictions; {_base.ANY_SIZE}."
-                )
-            n_read += len(line)
-            if self._compressed:
-                self.require_bounded(n_read, stored)
-            yield line
-
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the header and all rows, each with the number of the line on which it begins."""
-        style, begin = self._style, 1
-        with self._text() as stream:
-            lines = self._lines(stream)
-            if style.tells_separator:
-                next(lines)
-                lines = chain(["\n"], lines)
-            reader = csv.reader(lines, delimiter=style.delimiter)
-            try:
-                for row in reader:
-                    if row:
-                        yield begin, row
-                    begin = reader.line_num + 1
-            except csv.Error as error:
-                raise ValueError(f"{self.where} cannot be read as CSV: {error}.") from None
-
-    def _blocks(self, n_rows: int) -> Iterator[Rows]:
-        """Yield blocks of rows, without empty lines."""
-        width, rows = len(self.header), islice(self._rows(), 1, None)
-        while block := list(islice(rows, n_rows)):
-            for line, row in block:
-                if len(row) != width:
-                    raise ValueError(
-                        f"{self.where}: line {line} has {len(row)} cells but the header has "
-                        f"{width}; give every column a cell, and quote cells with "
-                        f"{DELIMITERS[self.delimiter]}."
-                    )
-            yield [row for _, row in block]
+        style, begin, width = self._style, 1, 0
+        lines = self._lines(style.compressed)
+        first = next(lines, "").removeprefix(MARK)
+        lines = chain(["\n" if style.tells_separator else first], lines)
+        reader = csv.reader(lines, delimiter=style.delimiter)
+        try:
+            for row in reader:
+                if row:
+                    width = width or len(row)
+                    if len(row) != width:
+                        raise ValueError(
+                            f"{self.where}: line {begin} has {len(row)} cells but the header has "
+                            f"{width}; give every column a cell, and quote cells with "
+                            f"{DELIMITERS[style.delimiter]}."
+                        )
+                    yield begin, row
+                begin = reader.line_num + 1
+        except csv.Error as error:
+            raise ValueError(f"{self.where} cannot be read as CSV: {error}.") from None
 
     def _parts(self, columns: list[int] | None, *, keep: bool = False) -> Iterator[Any]:
         """Yield blocks of as many rows each: lists of all cells, or tables of some columns.
 
         Missing cells are null in tables, unless all text is to be kept.
         """
-        n_blocks, n_rows = 0, min(TEXT_ROWS, _base.BLOCK_ROWS)
-        plain = not self._style.tells_separator and "\n" not in "".join(self._first_line)
+        done, n_rows = 0, min(TEXT_ROWS, _base.BLOCK_ROWS)
+        plain = not self._style.tells_separator and "\n" not in "".join(self._top.first_line)
         if plain and self.path.stat().st_size >= LARGE_BYTES:
             with suppress(*GIVE_UP):
                 for table in self._tables(columns, n_rows, keep=keep):
                     yield table
-                    n_blocks += 1
+                    done += len(table)
                 return
-        yield from islice(self._blocks(n_rows), n_blocks, None)
+        rows = islice(self._rows(), 1 + done, None)
+        while block := [row for _, row in islice(rows, n_rows)]:
+            yield block
 
     def _tables(self, columns: list[int] | None, n_rows: int, *, keep: bool) -> Iterator[Any]:
         """Yield tables that PyArrow reads, of `n_rows` each and with text in all their cells."""
@@ -299,12 +299,12 @@ class CsvFile(Stored):
         spellings = (str.lower, str.upper, str.title)  # the csv module knows all others
         missing = [] if keep else [how(cell) for cell in MISSING for how in spellings]
         block_size = max(CHUNK_BYTES, CELL_BYTES * len(names))
-        with gzip.open(self.path) if self._compressed else self.path.open("rb") as stream:
+        with gzip.open(self.path) if self._style.compressed else self.path.open("rb") as stream:
             try:
                 reader = arrow.open_csv(
                     _Checked(stream, self),
                     arrow.ReadOptions(column_names=names, skip_rows=1, block_size=block_size),
-                    arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                    arrow.ParseOptions(delimiter=self._style.delimiter, newlines_in_values=True),
                     arrow.ConvertOptions(
                         column_types=dict.fromkeys(chosen, pa.string()),
                         include_columns=chosen,
@@ -332,51 +332,45 @@ class CsvFile(Stored):
             cells = [[row[at] for at in columns] for row in block]
         else:
             block = block.select([str(at) for at in columns])
-            if (found := to_numbers(block, self.decimal_comma)) is not None:
+            if (found := to_numbers(block, self._top.decimal_comma)) is not None:
                 return found
             cells = to_rows(block)
-        if self.decimal_comma:
+        if self._top.decimal_comma:
             cells = [[cell.replace(",", ".") for cell in row] for row in cells]
         with suppress(ValueError):
             return np.array(cells, dtype=np.float64)
         filled = [["nan" if _is_missing(cell) else cell for cell in row] for row in cells]
         with suppress(ValueError):
             return np.array(filled, dtype=np.float64)
-        raise ValueError(self._not_numbers(columns))
-
-    def _not_numbers(self, columns: list[int]) -> str:
-        """Say how many cells hold no number, and where the first ones are."""
-        found = [
+        wrong = [
             (line, f"line {line}, column {self.header[at]!r} holds {row[at]!r}")
             for line, row in islice(self._rows(), 1, None)
             for at in columns
-            if at < len(row) and not (_is_missing(row[at]) or self._are_numbers([row[at]]))
+            if not (_is_missing(row[at]) or _are_numbers([row[at]], self._top.decimal_comma))
         ]
-        n_rows = len({line for line, _ in found})
-        more = f" ({len(found)} such cells in {n_rows} rows)" if len(found) > 1 else ""
-        said = "; ".join(where for _, where in found[:3])
-        if any(where.endswith("%'") for _, where in found):
-            return (
+        n_rows = len({line for line, _ in wrong})
+        more = f" ({len(wrong)} such cells in {n_rows} rows)" if len(wrong) > 1 else ""
+        said = "; ".join(place for _, place in wrong[:3])
+        if any(place.endswith("%'") for _, place in wrong):
+            raise ValueError(
                 f"{self.where}: cells carry percent signs{more}: {said}; write shares from 0 to 1, "
                 "0.85 instead of 85%."
             )
-        return f"{self.where}: {said}, not a number{more}; repair them, or drop these rows."
+        raise ValueError(
+            f"{self.where}: {said}, not a number{more}; repair them, or drop these rows."
+        )
 
-    def place(self, row: int) -> str:
-        """Name the line of a row, as an editor counts them."""
-        line, _ = next(islice(self._rows(), 1 + row, None))
-        return f"line {line}"
 
-    def _are_numbers(self, cells: Sequence[str], *, percent: bool = False) -> bool:
-        """Tell whether cells are numbers, some perhaps missing, or all with a sign of percent."""
-        filled = [cell for cell in cells if not _is_missing(cell)]
-        if percent and all(cell.rstrip().endswith("%") for cell in filled):
-            filled = [cell.rstrip()[:-1] for cell in filled]
-        if self.decimal_comma:
-            filled = [cell.replace(",", ".") for cell in filled]
-        with suppress(ValueError):
-            return np.array(filled, dtype=np.float64).size > 0
-        return False
+def _are_numbers(cells: Sequence[str], decimal_comma: bool, *, percent: bool = False) -> bool:
+    """Tell whether cells are numbers, some perhaps missing, or all with a sign of percent."""
+    filled = [cell for cell in cells if not _is_missing(cell)]
+    if percent and all(cell.rstrip().endswith("%") for cell in filled):
+        filled = [cell.rstrip()[:-1] for cell in filled]
+    if decimal_comma:
+        filled = [cell.replace(",", ".") for cell in filled]
+    with suppress(ValueError):
+        return np.array(filled, dtype=np.float64).size > 0
+    return False
 
 
 def _is_missing(cell: str) -> bool:
@@ -401,7 +395,7 @@ class _Checked:
         found = self.stream.read(size)
         self.decode(found, final=not found)
         self.n_read += len(found)
-        if self.file._compressed:
+        if self.file._style.compressed:
             self.file.require_bounded(self.n_read, self.file.path.stat().st_size)
         return found
 
@@ -432,7 +426,7 @@ def to_csv(
     after: Floats,
     added: Sequence[str] | None,
     delimiter: str,
-    decimal_comma: bool,
+    mark: str,
     line_end: str,
 ) -> bytes | None:
     """Return a table as CSV with new numbers where they changed; None where cells need quotes."""
@@ -449,8 +443,8 @@ def to_csv(
             text = compute.if_else(
                 pa.array(whole), compute.binary_join_element_wise(text, ".0", ""), text
             )
-        if decimal_comma:
-            text = compute.replace_substring(text, ".", ",")
+        if mark == ",":
+            text = compute.replace_substring(text, ".", mark)
         return compute.if_else(pa.array(same), table.column(str(at)), text) if same.any() else text
 
     by_column = (np.ascontiguousarray(numbers.T) for numbers in (before, after))

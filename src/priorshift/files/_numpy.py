@@ -18,10 +18,10 @@ from priorshift._typing import Floats, are_numbers, float_type
 from priorshift._version import __version__
 from priorshift.border import Blocks, LockFree, Rows, Table, as_text, row_slices, slices, some
 from priorshift.files import _base
-from priorshift.files._base import ADAPTED, Copy, Stored, order_of, require_distinct
+from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
 
 
-class NpyFile(Stored):
+class NpyFile(PredictionFile):
     """One array, mapped rather than read: a matrix of predictions, or a vector of anything."""
 
     is_table = False
@@ -31,7 +31,7 @@ class NpyFile(Stored):
     @property
     def single(self) -> bool:
         """Whether the array is one column."""
-        return self.array.ndim == 1 or self.array.shape[1:] == (1,)
+        return self.binary is None and self.array.shape[1:] in ((), (1,))
 
     @LockFree
     def array(self) -> NDArray[Any]:
@@ -41,20 +41,16 @@ class NpyFile(Stored):
                 _check_header(stream, self.path.stat().st_size)
             return cast("NDArray[Any]", np.load(self.path, allow_pickle=False, mmap_mode="r"))
 
-    def values(self, names: Sequence[str] | None) -> Floats:  # noqa: ARG002
-        """Return the predictions as they are stored."""
-        return _matrix(self.array, self.where)
-
-    def rows(self, names: Sequence[str] | None) -> Rows:
+    def read(self, names: Sequence[str] | None) -> Rows:  # noqa: ARG002
         """Return the predictions as a table of mapped pages, converted block by block."""
-        values = self.values(names)
+        values = _matrix(self.array, self.where)
         return NpyRows(self.path.resolve(), values.shape, float_type(values.dtype))
 
-    def vector(self, name: str) -> NDArray[Any] | None:  # noqa: ARG002
+    def read_vector(self, name: str) -> NDArray[Any] | None:  # noqa: ARG002
         """Return the vector, if the file holds one: it has no names."""
         return _decoded(self.array) if self.array.ndim == 1 else None
 
-    def n_rows(self) -> int:
+    def count_rows(self) -> int:
         """Return the number of rows."""
         return int(self.array.shape[0])
 
@@ -65,14 +61,14 @@ class NpyFile(Stored):
                 f"{self.where} is one array, which has no room for {copy.added!r}; use npz, csv or "
                 "parquet."
             )
-        source = self.values(copy.names)
+        source = _matrix(self.array, self.where)
         for rows in row_slices(slice(begin, source.shape[0]), _base.BLOCK_ROWS):
             new, _ = copy.change(source[rows], rows.start)
             yield len(new), np.ascontiguousarray(new, _written_type(source)).data.cast("B")
 
-    def join(self, copy: Copy, pieces: Iterator[Any], stream: BinaryIO) -> None:
+    def join(self, copy: Copy, pieces: Iterator[Any], stream: BinaryIO) -> None:  # noqa: ARG002
         """Write a header, rows first, and all numbers."""
-        described = np.lib.format.dtype_to_descr(_written_type(self.values(copy.names)))
+        described = np.lib.format.dtype_to_descr(_written_type(self.array))
         header = {"descr": described, "fortran_order": False, "shape": self.array.shape}
         np.lib.format.write_array_header_1_0(stream, header)
         # not mapped: where the disk is full, writing to a map kills the process
@@ -87,7 +83,6 @@ class NpyRows(Table):
     path: Path
     shape: tuple[int, int]
     dtype: np.dtype[Any]
-    portable = True
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield blocks, converted where the file holds numbers of another type."""
@@ -96,7 +91,7 @@ class NpyRows(Table):
             yield rows, np.asarray(block, dtype=self.dtype).reshape(-1, self.shape[1])
 
 
-class NpzFile(Stored):
+class NpzFile(PredictionFile):
     """Arrays by name: `y_proba` or `logits`, and perhaps `y`, `classes`, `source_priors`."""
 
     is_table = False
@@ -111,7 +106,7 @@ class NpzFile(Stored):
     def key(self) -> str:
         """The name of the predictions."""
         # with --logits, y_proba may hold logits: the user said so
-        for key in ("logits", "y_proba") if self.logits else ("y_proba",):
+        for key in ("logits", "y_proba") if self.kind == "logits" else ("y_proba",):
             if key in self.keys:
                 return key
         raise ValueError(
@@ -126,18 +121,18 @@ class NpzFile(Stored):
     @property
     def single(self) -> bool:
         """Whether the predictions are one column."""
-        return self.predictions.shape[1] == 1
+        return self.binary is None and self.predictions.shape[1] == 1
 
     @property
-    def adapted(self) -> str | None:
+    def adapted(self) -> str | None:  # type: ignore[override]
         """Which version of priorshift wrote the mark among the arrays, if there is one."""
-        mark = self.vector(ADAPTED)
+        mark = self.read_vector(ADAPTED)
         return None if mark is None else str(mark)
 
     @LockFree
     def numeric(self) -> tuple[str, ...] | None:
         """The classes, if they are named."""
-        classes = self.vector("classes")
+        classes = self.read_vector("classes")
         if classes is None:
             return None
         names = tuple(as_text(np.ravel(classes)).tolist())
@@ -161,23 +156,23 @@ class NpzFile(Stored):
             )
         return values
 
-    def values(self, names: Sequence[str] | None) -> Floats:
+    def read(self, names: Sequence[str] | None) -> Floats:
         """Return the predictions."""
         order = self._order(names)
         # np.take keeps rows contiguous, as they are in the right order: sums come out the same
         return self.predictions if order is None else np.take(self.predictions, order, axis=1)
 
-    def vector(self, name: str) -> NDArray[Any] | None:
+    def read_vector(self, name: str) -> NDArray[Any] | None:
         """Return an array by name, if there is one."""
         return _decoded(self._read(name)) if name in self.keys else None
 
-    def n_rows(self) -> int:
+    def count_rows(self) -> int:
         """Return the number of rows."""
         return int(self.predictions.shape[0])
 
     def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
         """Yield blocks as two arrays: numbers, columns in the file's own order, and added cells."""
-        values, order = self.values(copy.names), self._order(copy.names)
+        values, order = self.read(copy.names), self._order(copy.names)
         for rows in row_slices(slice(begin, values.shape[0]), _base.BLOCK_ROWS):
             changed, cells = copy.change(values[rows], rows.start)
             new = np.empty(changed.shape, dtype=_written_type(values))

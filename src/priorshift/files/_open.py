@@ -4,15 +4,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from priorshift.files._arrow import ArrowFile, ParquetFile
-from priorshift.files._base import Stored
+from priorshift.files._base import PredictionFile
 from priorshift.files._csv import CsvFile
 from priorshift.files._numpy import NpyFile, NpzFile
-from priorshift.files._view import PredictionFile
 
-SUFFIXES: dict[str, Any] = {
+SUFFIXES: dict[str, type[PredictionFile]] = {
     ".csv": CsvFile,
     ".csv.gz": CsvFile,
     ".tsv": CsvFile,
@@ -99,8 +97,14 @@ def open_predictions(
             f"{', '.join(SUFFIXES)}."
         )
     require_file(path)
-    stored: Stored = kind(path, title, logits, bounded)
-    if isinstance(stored, NpzFile) and "logits" in stored.keys and "y_proba" not in stored.keys:
-        stored = replace(stored, logits=True)
-    label_column = label_column or ("y" if kind is NpzFile else "label")
-    return PredictionFile(stored, label_column, tuple(ignored))
+    file = kind(
+        path,
+        title or str(path),
+        label_column or ("y" if kind is NpzFile else "label"),
+        "logits" if logits else "proba",
+        bounded,
+        tuple(ignored),
+    )
+    if isinstance(file, NpzFile) and "logits" in file.keys and "y_proba" not in file.keys:
+        return replace(file, kind="logits")
+    return file

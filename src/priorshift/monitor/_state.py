@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from priorshift._version import __version__
 from priorshift.border import check_classes, check_priors, some
 from priorshift.estimators import PriorEstimator, available_estimators, get_estimator
+from priorshift.estimators.data import Evidence
 from priorshift.files import (
     array_from_json,
     array_to_json,
@@ -210,7 +211,7 @@ def _describe_estimator(estimator: PriorEstimator) -> dict[str, Any]:
             f"a monitor with {name} cannot be saved: no estimator of that class is registered as "
             f"{estimator.name!r}, so the file could not be read. Call register_estimator({name})."
         )
-    state, arrays = estimator._fit_state()
+    state, arrays = estimator._evidence.to_arrays()
     described = {
         "method": estimator.name,
         "params": {of: np.asarray(value).tolist() for of, value in estimator.get_params().items()},
@@ -250,6 +251,4 @@ def _restore_estimator(described: dict[str, Any]) -> PriorEstimator:
             raise ValueError(f"'{name}' has other numbers than counts and shares")
         if name in ("source_priors", "source_label_priors"):
             check_priors(array, classes, name)
-    if not isinstance(described["source_priors_from"], str):
-        raise ValueError("it does not say where the source priors are from")
-    return estimator._restore(described, arrays)
+    return estimator._settle(Evidence.from_arrays(described, arrays))

@@ -25,10 +25,8 @@ from priorshift.plotting.style import (
     WIDTH,
     Display,
     bare,
-    draw_heatmap,
     ink,
     share_axis,
-    write_cells,
     write_head,
     write_title,
 )
@@ -130,11 +128,31 @@ class ConfusionDisplay(Display):
         ax : matplotlib Axes, optional
         """
         ax = self._axes(ax, "compressed")
+        from matplotlib.colors import PowerNorm
+
         cells, group = pool(self.conditional, self.seen, self.MAX_CELLS)
-        self.im_ = draw_heatmap(ax, cells, largest=1.0, label="share of the true class")
-        if self.classes.size <= self.MAX_TEXTS:
-            texts = np.where(np.isnan(cells), "", np.char.mod("%.0f", 100 * np.nan_to_num(cells)))
-            write_cells(ax, self.im_, texts, fontsize=12 if self.classes.size <= self.FEW else 9)
+        K = self.classes.size
+        # cividis reads alike with and without colour vision, and on light and dark pages; the
+        # square root spreads small shares
+        self.im_ = ax.imshow(
+            np.ma.masked_invalid(cells),
+            cmap="cividis",
+            norm=PowerNorm(0.5, vmin=0.0, vmax=1.0),
+            interpolation="none",
+            aspect="equal",
+        )
+        bar = ax.figure.colorbar(
+            self.im_, ax=ax, fraction=0.046, pad=0.03, label="share of the true class"
+        )
+        share_axis(bar.ax.yaxis)
+        bar.outline.set_visible(False)
+        if K <= self.MAX_TEXTS:
+            for (row, column), share in np.ndenumerate(cells):
+                if not np.isnan(share):  # the end of the colour map that stands out
+                    colour = self.im_.cmap(0.0 if np.sqrt(share) > 0.5 else 1.0)
+                    known: dict[str, Any] = {"fontsize": 12 if K <= self.FEW else 9}
+                    known |= {"ha": "center", "va": "center", "color": colour}
+                    ax.text(column, row, f"{100 * share:.0f}", **known)
         unseen = np.isnan(cells[0])
         if unseen.any():
             ax.broken_barh(
@@ -146,7 +164,6 @@ class ConfusionDisplay(Display):
                 hatch="////",
                 label="not in validation",
             )
-        K = self.classes.size
         at, names = self._names()
         places = (at + 0.5) / group - 0.5
         rotation = 0 if _fit_side_by_side(names) else 90
