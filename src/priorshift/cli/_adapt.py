@@ -74,7 +74,7 @@ def adapt(
     **named: Any,
 ) -> None:
     """Adapt predictions to estimated or known class priors; other columns are kept."""
-    request = options.Request(**named)
+    request = options.request_of(**named)
     file = None if output is None or str(output) == "-" else output
     _check_usage(request, file, as_json, overwrite)
     only_head = output is None and console.on_terminal()

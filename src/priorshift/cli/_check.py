@@ -47,7 +47,7 @@ def check(files: tuple[Path, ...], as_json: bool, **named: Any) -> None:
     classes must be the same. The first that has labels names them; a file of --labels belongs to
     the first.
     """
-    found = _understand(files, options.Request(target=files[0], **named))
+    found = _understand(files, options.request_of(target=files[0], **named))
     first = found[0]
     for other in found[1:]:
         other["differences"] = _differ(first, other)

@@ -30,7 +30,7 @@ def estimate(
     method: str, save_adapter: Path | None, output: Path | None, as_json: bool, **named: Any
 ) -> None:
     """Estimate the class priors of unlabelled target data."""
-    with open_data(options.Request(**named)) as data, busy(f"Estimating by {method}"):
+    with open_data(options.request_of(**named)) as data, busy(f"Estimating by {method}"):
         shift, found = data.estimate(method)
     if save_adapter is not None:
         adapter = as_advised(shift, found).adapter

@@ -166,7 +166,7 @@ def groups(
     **named: Any,
 ) -> None:
     """Estimate the class priors of each group of target rows; small groups are pooled."""
-    request = options.Request(**named, not_classes=(group_column,))
+    request = options.request_of(**named, not_classes=(group_column,))
     if adapted is not None:
         options.check_copy(request, adapted, "--adapt", overwrite=overwrite)
     with open_data(request) as data:

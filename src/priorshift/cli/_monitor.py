@@ -256,7 +256,7 @@ def monitor(
 ) -> None:
     """Follow class priors over time: of a folder, a window a file, or of a table with times."""
     command = command_line(click.get_current_context())
-    request = options.Request(**named, not_classes=() if time_column is None else (time_column,))
+    request = options.request_of(**named, not_classes=() if time_column is None else (time_column,))
     folder = request.target if request.target.is_dir() else None
     if folder is not None and (time_column is not None or every is not None):
         raise click.UsageError(

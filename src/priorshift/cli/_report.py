@@ -30,7 +30,7 @@ def report(method: str, output: Path, as_json: bool, **named: Any) -> None:
     """Write a self-contained HTML report: the verdict, what changed, and what to do next."""
     require_packages()  # before any work is done
     ctx = click.get_current_context()
-    with open_data(options.Request(**named)) as data:
+    with open_data(options.request_of(**named)) as data:
         with told_warnings() as told:
             with busy("Assessing"):
                 shift, found = data.estimate(method)
