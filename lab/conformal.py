@@ -14,6 +14,7 @@ import numpy as np
 
 import priorshift as ps
 from lab.pools import POOLS, Pool, bundled, own_network, require_data, stored
+from lab.shifts import rank_in_class
 from lab.show import head, parse, row
 from lab.worlds import Task, tail
 
@@ -58,12 +59,7 @@ def few(pool: Pool, val: Pool | None = None) -> Iterator[Task]:
     y, K = pool[1], pool[0].shape[1]
     for r in range(REPEATS):
         rng = np.random.default_rng(r)
-        order = rng.permutation(y.size)
-        rank = np.empty(y.size, dtype=int)
-        for k in range(K):
-            own = order[y[order] == k]
-            rank[own] = np.arange(own.size)
-        held = rank < PER_CLASS
+        held = rank_in_class(y, rng) < PER_CLASS
         rest = np.flatnonzero(~held)
         shares = rng.permutation(tail(K, 100.0))
         rows = rest[ps.sample_indices(y[rest], shares, N_TARGET, random_state=r)]

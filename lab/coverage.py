@@ -9,9 +9,9 @@ chosen on these real outputs, but Auto's were. `--real 0` leaves them out. Progr
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,6 @@ LEVEL = 0.95
 N_RESAMPLES = 99
 TOO_SURE = 3.0
 
-Cell = Simulated | Resplit
 Values = dict[str, Any]
 """By quantity: a number, one per class, a pair (the ratio of means counts), or None: no answer."""
 
@@ -88,9 +87,9 @@ def files(task: Task, seed: int) -> Values:
     }
 
 
-def shift_test(task: Task, seed: int) -> ps.ShiftTest:
-    """Test whether priors shifted."""
-    return ps.detect_shift(
+def effect(task: Task, seed: int) -> Values:
+    """Measure the effect size where nothing shifted, and where the shift is 0.2."""
+    test = ps.detect_shift(
         task.y_proba_val,
         task.y_val,
         task.y_proba,
@@ -98,28 +97,14 @@ def shift_test(task: Task, seed: int) -> ps.ShiftTest:
         n_resamples=N_RESAMPLES,
         random_state=seed,
     )
-
-
-def no_effect(task: Task, seed: int) -> Values:
-    """Measure the effect size where nothing shifted."""
-    test = shift_test(task, seed)
+    low, high = test.effect_interval
+    if not np.allclose(task.priors, np.bincount(task.y_val) / task.y_val.size, atol=0.01):
+        return {"its interval holds a shift of 0.2, %": 100.0 * (low <= 0.2 <= high)}
     return {
         "effect size without a shift": test.effect_size,
-        "its interval excludes 0, %": 100.0 * (test.effect_interval[0] > 0),
+        "its interval excludes 0, %": 100.0 * (low > 0),
         "shift test rejects, %": 100.0 * test.rejected,
     }
-
-
-def some_effect(task: Task, seed: int) -> Values:
-    """Measure the interval of the effect size where the shift is 0.2."""
-    low, high = shift_test(task, seed).effect_interval
-    return {"its interval holds a shift of 0.2, %": 100.0 * (low <= 0.2 <= high)}
-
-
-def effect(task: Task, seed: int) -> Values:
-    """Tell which of the two a cell is by its priors."""
-    nothing = np.bincount(task.y_val) / task.y_val.size
-    return (no_effect if np.allclose(task.priors, nothing, atol=0.01) else some_effect)(task, seed)
 
 
 def few_rows(task: Task, seed: int) -> Values:
@@ -249,8 +234,7 @@ def noisy(task: Task, seed: int) -> Values:
 # The items ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """A promise: how to measure it, and on what."""
 
     title: str
@@ -408,15 +392,6 @@ ITEMS = {
 # The table ----------------------------------------------------------------------------------------
 
 
-def measured(item: Item, cell: Cell, n: int) -> dict[str, list[Any]]:
-    """Measure all replicates of a cell, by quantity."""
-    found: dict[str, list[Any]] = {}
-    for seed, task in enumerate(cell.tasks(n)):
-        for quantity, value in item.measure(task, seed).items():
-            found.setdefault(quantity, []).append(value)
-    return found
-
-
 def summary(values: list[Any]) -> tuple[float, float]:
     """Return the mean and its standard error; of classes the least, of pairs the ratio of means."""
     kept = np.array([value for value in values if value is not None], dtype=float)
@@ -442,14 +417,6 @@ def shown(quantity: str, values: list[Any]) -> str:
     return f"{mean:.{digits}f} ± {error:.{digits}f}{of}"
 
 
-def rows(number: int, item: Item, cell: Cell, n: int) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of one row after another."""
-    kind = "simulated, " if isinstance(cell, Simulated) else ""
-    for quantity, values in measured(item, cell, n).items():
-        where = (str(number), item.title, f"{kind}{cell.name}", str(cell.K), str(n))
-        yield (*where, quantity, shown(quantity, values))
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Print the table, row by row."""
     options = parse(__doc__, arguments, items=tuple(ITEMS), simulated=200, real=40, data=POOLS)
@@ -460,12 +427,17 @@ def main(arguments: list[str] | None = None) -> None:
     columns = ("item", "promise", "classifier", "K", "runs", "measured", "value")
     head("Promises", *columns)
     for number in options.items:
-        item = ITEMS[number]
-        cells: list[Cell] = [*item.simulated, *(item.real(pools) if pools else ())]
-        for cell in cells:
+        title, measure, simulated, real = ITEMS[number]
+        for cell in (*simulated, *(real(pools) if pools else ())):
             start = time.perf_counter()
-            n = options.simulated if isinstance(cell, Simulated) else options.real
-            for cells_of_row in rows(number, item, cell, n):
-                row(*cells_of_row)
+            is_simulated = isinstance(cell, Simulated)
+            n = options.simulated if is_simulated else options.real
+            found: dict[str, list[Any]] = {}
+            for seed, task in enumerate(cell.tasks(n)):
+                for quantity, value in measure(task, seed).items():
+                    found.setdefault(quantity, []).append(value)
+            name = f"simulated, {cell.name}" if is_simulated else cell.name
+            for quantity, values in found.items():
+                row(number, title, name, cell.K, n, quantity, shown(quantity, values))
             seconds = time.perf_counter() - start
             print(f"item {number}, {cell.name}, K = {cell.K}: {seconds:.0f} s", file=sys.stderr)

@@ -58,20 +58,16 @@ def ways(adapter: ps.Adapter, with_spark: bool) -> Iterator[Way]:
     import torch
 
     torch.set_num_threads(1)
-    module = adapter.to_torch()
-    tensors = {"float64": torch.float64, "float32": torch.float32}
-    for name, dtype in tensors.items():
-        yield (
-            f"PyTorch module, {name}",
-            lambda rows, dtype=dtype: _on(module, torch.tensor(rows, dtype=dtype)),
-            lambda found: found.numpy(),
-        )
-    for name, dtype in tensors.items():
-        yield (
-            f"Tensors (Array API), {name}",
-            lambda rows, dtype=dtype: _on(adapter, torch.tensor(rows, dtype=dtype)),
-            lambda found: found.numpy(),
-        )
+    for kind, call in {
+        "PyTorch module": adapter.to_torch(),
+        "Tensors (Array API)": adapter,
+    }.items():
+        for dtype in (torch.float64, torch.float32):
+            yield (
+                f"{kind}, {str(dtype).removeprefix('torch.')}",
+                lambda rows, call=call, dtype=dtype: _on(call, torch.tensor(rows, dtype=dtype)),
+                lambda found: found.numpy(),
+            )
 
     import onnxruntime
 

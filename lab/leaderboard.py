@@ -10,9 +10,6 @@ but our estimators use their own `adapt`. A method that refuses a task counts as
 Peers run where they are installed: `make leaderboard` installs them.
 """
 
-import csv
-import io
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -26,7 +23,7 @@ from lab.natural import NATURAL, natural_tasks
 from lab.peers import FEW, Contestant, others, ours
 from lab.pools import POOLS, network_tasks, require_data, zoo_tasks
 from lab.shifts import ShiftTask
-from lab.show import markdown, parse, peak
+from lab.show import as_csv, markdown, parse, peak, told
 from priorshift.files import write_text
 
 OURS = (
@@ -68,19 +65,18 @@ def main(arguments: list[str] | None = None) -> None:
     tasks = [*network_tasks(), *zoo_tasks(options.data), *natural][:: options.every]
     contestants = [*map(ours, options.methods), *others()]
     start, results, seen = time.perf_counter(), [], set()
-    for at, task in enumerate(tasks):
+    for task in told(tasks):
         able = [who for who in contestants if task.source_priors.size <= who.most_classes]
         results += [judge(task, who, task.family not in seen) for who in able]
         seen.add(task.family)
-        took = time.perf_counter() - start
-        print(f"\r{at + 1}/{len(tasks)} tasks, {took:.0f} s", end="", file=sys.stderr, flush=True)
     text = "\n\n".join(page(results, len(tasks), time.perf_counter() - start))
     print(f"\n{text}")
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
         write_text(options.output / "leaderboard.md", text + "\n")
-        write_text(options.output / "leaderboard.csv", as_csv(results))
-        draw(results).savefig(options.output / "leaderboard.svg")
+        every = [(r.task.name, r.who.maker, r.who.name, *r[2:]) for r in results]
+        names = ("task", "maker", "method", *Result._fields[2:])
+        write_text(options.output / "leaderboard.csv", as_csv(every, names))
 
 
 def judge(task: ShiftTask, who: Contestant, with_memory: bool) -> Result:
@@ -177,38 +173,3 @@ def winners(results: list[Result]) -> str:
         rows.append(cells)
     header = ["classifier", "smallest prior error", "our smallest", "largest gain", "our largest"]
     return markdown(header, rows)
-
-
-def as_csv(results: list[Result]) -> str:
-    """Return every result."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["task", "maker", "method", *Result._fields[2:]])
-    writer.writerows([r.task.name, r.who.maker, r.who.name, *r[2:]] for r in results)
-    return stream.getvalue()
-
-
-def draw(results: list[Result]):
-    """Draw prior error, gain and time, one row per method that ran on all tasks."""
-    import matplotlib as mpl
-    import matplotlib.pyplot as plt
-
-    mpl.rcdefaults()  # QuaPy sets fonts of its own
-    looks = {"priorshift": ("o", "#1F86C7"), "recipe": ("^", "#7F7F7F")}
-    many = by_contestant([r for r in results if r.who.most_classes > FEW])
-    rows = sorted(many.items(), key=lambda row: figures(row[1])[0], reverse=True)
-    names = [name if who in looks else f"{who.split()[0]} {name}" for (who, name), _ in rows]
-    found = np.array([figures(runs) for _, runs in rows])
-    figure, axes = plt.subplots(1, 3, figsize=(9.2, 4.8), sharey=True, layout="constrained")
-    panels = {"prior L1 error": 0, "median gain in accuracy, points": 2, "median ms": 4}
-    for ax, (label, column) in zip(axes, panels.items(), strict=True):
-        for at, ((maker, _), _) in enumerate(rows):
-            marker, colour = looks.get(maker, ("s", "#D55E00"))
-            ax.plot(found[at, column], at, marker, color=colour)
-        ax.set_xlabel(label)
-        ax.grid(axis="y", color="#7F7F7F", alpha=0.3)
-    axes[0].set_yticks(range(len(rows)), names)
-    axes[2].set_xscale("log")
-    title = "Blue circles: priorshift, orange squares: peers, grey triangles: usual recipes"
-    figure.suptitle(title, fontsize="medium")
-    return figure

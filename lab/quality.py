@@ -27,7 +27,7 @@ from lab import pools
 from lab.ablation import VARIANTS
 from lab.natural import natural_shifts
 from lab.rare import rare_events
-from lab.shifts import ShiftTask
+from lab.shifts import ShiftTask, seeded
 from lab.show import markdown, parse
 from lab.small import small_cells
 from lab.uci import published_protocol
@@ -132,11 +132,6 @@ class Judged(NamedTuple):
         return self.after[method].accuracy - self.before.accuracy
 
 
-def make(method: str) -> ps.PriorEstimator:
-    """Make a method, Auto with a seed."""
-    return ps.get_estimator(method, **({"random_state": 0} if method == "auto" else {}))
-
-
 def judge(tasks: Iterable[ShiftTask], methods: Iterable[str], *, plain: bool) -> list[Judged]:
     """Run methods on tasks; `plain` gives them validation and target, but no source priors.
 
@@ -155,7 +150,7 @@ def judge(tasks: Iterable[ShiftTask], methods: Iterable[str], *, plain: bool) ->
         for method in methods:
             try:
                 if method not in fitted:
-                    fitted[method] = make(method).fit(task.y_proba_val, task.y_val, **given)
+                    fitted[method] = seeded(method).fit(task.y_proba_val, task.y_val, **given)
                 shift = fitted[method].estimate(task.y_proba_target)
             except ValueError as error:
                 after[method], refused[method] = before, str(error)

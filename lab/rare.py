@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-import priorshift as ps
+from lab.shifts import seeded
 from lab.show import markdown
 
 TRAINED, NATURAL = 0.5, 0.01
@@ -73,8 +73,7 @@ def sample(rng: np.random.Generator, n: int, share: float) -> tuple[np.ndarray, 
 
 def outcome(method: str, validation: tuple, target: tuple, share: float) -> Outcome:
     y_proba, y = target
-    estimator = ps.get_estimator(method, **({"random_state": 0} if method == "auto" else {}))
-    shift = estimator.fit(*validation, classes=[0, 1]).estimate(y_proba)
+    shift = seeded(method).fit(*validation, classes=[0, 1]).estimate(y_proba)
     before, after, ideal = (
         100 * (proba.argmax(axis=1) == y).mean()
         for proba in (y_proba, shift.adapt(y_proba), y_proba * [1 - share, share])

@@ -73,31 +73,6 @@ def compare(place: Path, peer_python: str) -> None:
         cells.append(str(result["passes"]))
         cells += ["" if result[key] is None else f"{result[key]:.3g}" for key in ("gap", "error")]
         row(*cells)
-    verdict(found)
-
-
-def verdict(found: dict[str, dict[str, float]]) -> None:
-    """Say whether a pass costs at most three readings, and where we lose."""
-    wall, cpu = (found[FIRST_ORDER][key] / found[READ][key] for key in ("seconds", "cpu"))
-    print(
-        f"\nA first-order EM pass costs {wall:.1f} times reading the file once (aim: 3), and "
-        f"{cpu:.1f} times its processor time, which a busy machine does not change."
-    )
-    ours = found["priorshift EM, npy"]
-    for name, result in found.items():
-        if name.startswith("priorshift") or name == READ or "SCM" in name or "PACC" in name:
-            continue
-        better = [
-            f"{key} ({result[key]:.4g} beside {ours[key]:.4g})"
-            for key in ("seconds", "private", "gap")
-            if result[key] is not None and result[key] < ours[key]
-        ]
-        worse = ours["seconds"] / result["seconds"]
-        print(
-            f"- {name}: {'we lose in ' + ', '.join(better) if better else 'we lose nowhere'}; our "
-            f"EM takes {worse:.2f} times as long, and {ours['private'] / result['private']:.2f} "
-            "times the memory."
-        )
 
 
 def contenders() -> dict[str, Callable[[Path], tuple[np.ndarray | None, object]]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from priorshift import priors_from_predictions
+from priorshift import PriorEstimator, get_estimator, priors_from_predictions
 
 SHIFTS = ("none", "uniform", "lt100", "lt100rev", "lt10perm", "dir0.3", "dir3")
 """The shifts that `shifted_tasks` simulates; `target_priors` explains them."""
@@ -53,6 +53,11 @@ class ShiftTask:
             "source_label_priors": self.source_label_priors,
             "classes": np.arange(self.source_priors.size),
         }
+
+
+def seeded(method: str) -> PriorEstimator:
+    """Make a method by its name, Auto with a seed."""
+    return get_estimator(method, **({"random_state": 0} if method == "auto" else {}))
 
 
 def long_tail(n_classes: int, imbalance: float) -> np.ndarray:
@@ -136,7 +141,7 @@ def shifted_tasks(
     source, label_priors = source / source.sum(), np.bincount(y_train, minlength=K) / y_train.size
     available = np.bincount(y_pool, minlength=K) > 0
     for cap in val_caps:
-        kept = np.arange(y_val.size) if cap is None else _capped(y_val, cap, rng)
+        kept = slice(None) if cap is None else rank_in_class(y_val, rng) < cap
         for shift, priors in target_priors(label_priors, rng).items():
             possible = np.where(available, priors, 0.0)
             for size in sizes:
@@ -163,10 +168,16 @@ def draw_rows(y: np.ndarray, priors: np.ndarray, size: int, rng: np.random.Gener
     return rng.permutation(np.concatenate(parts))
 
 
-def _capped(y: np.ndarray, cap: int, rng: np.random.Generator) -> np.ndarray:
-    """Keep at most `cap` rows per class."""
+def shuffled_by_class(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return all rows, class by class, in random order within each."""
     order = rng.permutation(y.size)
-    _, start, count = np.unique(np.sort(y[order]), return_index=True, return_counts=True)
-    by_class = order[np.argsort(y[order], kind="stable")]
-    rank = np.arange(y.size) - np.repeat(start, count)
-    return np.sort(by_class[rank < cap])
+    return order[np.argsort(y[order], kind="stable")]
+
+
+def rank_in_class(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the place of every row in a random order of its class, from 0."""
+    counts, rank = np.bincount(y), np.empty(y.size, int)
+    rank[shuffled_by_class(y, rng)] = np.arange(y.size) - np.repeat(
+        counts.cumsum() - counts, counts
+    )
+    return rank

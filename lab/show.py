@@ -1,9 +1,13 @@
 """What the commands share: options, Markdown tables, and how time and memory are measured."""
 
 import argparse
+import csv
+import inspect
+import io
+import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +23,7 @@ def parse(doc: str, arguments: list[str] | None, **options: Any) -> argparse.Nam
     type or function has no default, and a dict is what `argparse` takes.
     """
     parser = argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=inspect.cleandoc(doc), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     for name, default in options.items():
         if isinstance(default, dict):
@@ -51,6 +55,23 @@ def head(title: str, *columns: Any) -> None:
 def row(*cells: Any) -> None:
     """Print a row of a table as soon as it is known."""
     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def as_csv(rows: Sequence[Any], names: Sequence[str] = ()) -> str:
+    """Return rows as CSV, under their names; those of named tuples are their fields."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([names or rows[0]._fields, *rows])
+    return stream.getvalue()
+
+
+def told(steps: Iterable[Any]) -> Iterator[Any]:
+    """Tell on stderr, if somebody reads there, how far a command is."""
+    start, steps = time.perf_counter(), list(steps)
+    for at, step in enumerate(steps, 1):
+        yield step
+        if sys.stderr.isatty():
+            took = time.perf_counter() - start
+            print(f"\r{at}/{len(steps)}, {took:.0f} s", end="", file=sys.stderr, flush=True)
 
 
 def mean_and_error(values: Any, digits: int = 2, sign: str = "+") -> str:

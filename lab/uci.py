@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-import priorshift as ps
 from lab.peers import plain_em
 from lab.pools import stored
+from lab.shifts import seeded
 from lab.show import markdown
 
 BAG_ROWS = 500
@@ -62,8 +62,7 @@ def errors_on(file: Path, methods: list[str], n_bags: int) -> list[float]:
     errors = [error(plain_em(pool[rows], labels, least=11), truth) for rows, truth in drawn]
     found = [np.mean(errors)]
     for method in methods:
-        estimator = ps.get_estimator(method, **({"random_state": 0} if method == "auto" else {}))
-        estimator.fit(val, y_val, source_priors=val.mean(axis=0))
+        estimator = seeded(method).fit(val, y_val, source_priors=val.mean(axis=0))
         errors = [error(estimator.estimate(pool[rows]).priors, truth) for rows, truth in drawn]
         found.append(np.mean(errors))
     return [float(value) for value in found]

@@ -7,6 +7,8 @@ import numpy as np
 from scipy.special import ndtri
 
 import priorshift as ps
+from lab.shifts import long_tail as tail
+from lab.shifts import shuffled_by_class
 
 MOST_ROWS = 2000
 """Rows of a target, unless a cell says otherwise."""
@@ -17,12 +19,6 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     z = logits - logits.max(axis=1, keepdims=True)
     np.exp(z, out=z)
     return z / z.sum(axis=1, keepdims=True)
-
-
-def tail(K: int, imbalance: float) -> np.ndarray:
-    """Return exponentially falling shares."""
-    shares = imbalance ** (-np.arange(K) / (K - 1))
-    return shares / shares.sum()
 
 
 def outputs(
@@ -173,8 +169,7 @@ class Resplit:
         rank = np.arange(y.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         for seed in range(n):
             rng = np.random.default_rng([seed, K, y.size])
-            rows = rng.permutation(y.size)
-            rows = rows[np.argsort(y[rows], kind="stable")]
+            rows = shuffled_by_class(y, rng)
             validates = rank < held[y[rows]]
             priors = self.target_priors(left / left.sum(), rng)
             # as many rows as no class runs short of

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.paper.tables import Record, ResultTable, heading
+from lab.paper.tables import Record, ResultTable, by_setting, heading
 from lab.paper.trials import COLUMNS, SOLVERS
 from lab.show import markdown, mean_and_error, parse
 
@@ -55,15 +55,6 @@ BOTH = [*NAMES, *(f"BCTS, {name}" for name in NAMES)]
 Runs = Mapping[str, list[Record]]
 Settings = dict[tuple[str, str, bool, str], dict[str, list[Record]]]
 """The runs of each method, by source, target, calibration and column."""
-
-
-def by_setting(records: Iterable[Record]) -> Settings:
-    """Return the runs of each method, by setting."""
-    found: Settings = {}
-    for r in records:
-        setting = found.setdefault((r.source, r.target, r.calibrated, r.solver), {})
-        setting.setdefault(r.method, []).append(r)
-    return found
 
 
 def read_records(paths: Iterable[Path]) -> list[Record]:

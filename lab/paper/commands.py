@@ -3,10 +3,8 @@
 import argparse
 import json
 import sys
-import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lab.paper.distributions import IMBALANCES, OWN
 from lab.paper.experiments import EXPERIMENTS, WITHOUT_DATA, run_experiment
@@ -19,51 +17,27 @@ from priorshift import available_estimators
 if TYPE_CHECKING:
     from lab.paper.networks import Epoch
 
-BENCHMARK = """Run an experiment of the paper on stored outputs; print its table, write its files.
-
-  --data FILE                 an npz with train_logits, train_y, val_logits, val_y, test_logits,
-                              test_y; several files are several classifiers
-  --target-distribution NAME  class distribution of the target; may be repeated [default: UNI]
-  --target-priors FILE        priors of the target: a CSV with the columns class (0 to K - 1) and
-                              prior, or a list of `path label` that they are counted from, such as
-                              Places_LT_train.txt; may be repeated
-  --method NAME               a further method beside the paper's; may be repeated
-  --lists FOLDER              of figures: has Places_LT_train.txt or ImageNet_LT_train.txt, whose
-                              long tails are drawn; may be repeated
-  --quick                     two seeds instead of ten, and fewer sizes
-  --output FOLDER             for CSV, Markdown and figures [default: benchmark]
-
-Example: python -m lab benchmark gaussian --output results
-"""
-
-TRAIN = """Train a network as the paper does (extra train), and store its outputs for benchmark.
-
-  --data FOLDER         with the data set as downloaded; you need not unpack archives
-  --source NAME         class distribution of the training images; own keeps all of them
-                        [default: LT, and own for list]
-  --largest N           training images of the most frequent class; 450 gives the counts of the
-                        paper's CIFAR-100 [default: as many as there are]
-  --retrain NAME        also train a second network, with a sampler that follows this distribution:
-                        the column 're-trained' of table1
-  --label-noise SHARE   of training images that get the label of a similar class, as web images
-                        have; validation and test labels stay right
-  --epochs N            scales the schedule [default: the paper's]
-  --learning-rate RATE  at the start [default: the paper's]
-  --runs N              networks to train, one per seed; the paper has 10, or 5 for large images
-  --seed N              the first seed
-  --initial-weights F   PyTorch file of weights to start from
-  --device NAME         PyTorch device [default: cuda if available, else cpu]
-  --output FOLDER       each run writes into seed-0, seed-1, ... in it [default: trained]
-
-Example: python -m lab train --dataset fashion-mnist --data /usr/share/datasets/fashion-mnist
-"""
-
 
 def benchmark(arguments: list[str] | None = None) -> None:
-    """Run an experiment by name."""
+    """Run an experiment of the paper on stored outputs; print its table, write its files.
+
+      --data FILE                 an npz with train_logits, train_y, val_logits, val_y, test_logits,
+                                  test_y; several files are several classifiers
+      --target-distribution NAME  class distribution of the target; may be repeated [default: UNI]
+      --target-priors FILE        priors of the target: a CSV with the columns class (0 to K - 1)
+                                  and prior, or a list of `path label` that they are counted
+                                  from, such as Places_LT_train.txt; may be repeated
+      --method NAME               a further method beside the paper's; may be repeated
+      --lists FOLDER              of figures: has Places_LT_train.txt or ImageNet_LT_train.txt,
+                                  whose long tails are drawn; may be repeated
+      --quick                     two seeds instead of ten, and fewer sizes
+      --output FOLDER             for CSV, Markdown and figures [default: benchmark]
+
+    Example: python -m lab benchmark gaussian --output results
+    """
     targets, methods = (*IMBALANCES, "supplement"), available_estimators()
     options = parse(
-        BENCHMARK,
+        benchmark.__doc__,
         arguments,
         experiment={"choices": tuple(EXPERIMENTS)},
         data={"type": existing, "action": "extend", "nargs": "+", "default": []},
@@ -85,16 +59,35 @@ def benchmark(arguments: list[str] | None = None) -> None:
         quick=options.quick,
         methods=options.method,
         lists=options.lists,
-        progress=told,
     )
     print(text)
     print(f"written into {options.output}", file=sys.stderr)
 
 
 def train(arguments: list[str] | None = None) -> None:
-    """Train networks, one per seed."""
+    """Train a network as the paper does (extra train), and store its outputs for benchmark.
+
+      --data FOLDER         with the data set as downloaded; you need not unpack archives
+      --source NAME         class distribution of the training images; own keeps all of them
+                            [default: LT, and own for list]
+      --largest N           training images of the most frequent class; 450 gives the counts of the
+                            paper's CIFAR-100 [default: as many as there are]
+      --retrain NAME        also train a second network, with a sampler that follows this
+                            distribution: the column 're-trained' of table1
+      --label-noise SHARE   of training images that get the label of a similar class, as web images
+                            have; validation and test labels stay right
+      --epochs N            scales the schedule [default: the paper's]
+      --learning-rate RATE  at the start [default: the paper's]
+      --runs N              networks to train, one per seed; the paper has 10, or 5 for large images
+      --seed N              the first seed
+      --initial-weights F   PyTorch file of weights to start from
+      --device NAME         PyTorch device [default: cuda if available, else cpu]
+      --output FOLDER       each run writes into seed-0, seed-1, ... in it [default: trained]
+
+    Example: python -m lab train --dataset fashion-mnist --data /usr/share/datasets/fashion-mnist
+    """
     options = parse(
-        TRAIN,
+        train.__doc__,
         arguments,
         dataset={"choices": tuple(RECIPES), "required": True},
         data={"type": existing, "required": True},
@@ -150,17 +143,6 @@ def watch(plan: Plan, epoch: "Epoch") -> None:
     what = plan.dataset if plan.sampler is None else f"{plan.dataset} for {plan.sampler}"
     text = f"{what}, epoch {epoch.epoch}/{plan.n_epochs}: loss {epoch.loss:.3f}"
     print(f"{text}, accuracy {epoch.accuracy:.3f}", file=sys.stderr, flush=True)
-
-
-def told(steps: Sequence[Any]) -> Iterator[Any]:
-    """Tell on stderr how far an experiment is."""
-    start = time.perf_counter()
-    for at, step in enumerate(steps):
-        yield step
-        if sys.stderr.isatty():
-            took = time.perf_counter() - start
-            end = "\n" if at + 1 == len(steps) else ""
-            print(f"\r{at + 1}/{len(steps)}, {took:.0f} s", end=end, file=sys.stderr, flush=True)
 
 
 def existing(text: str) -> Path:

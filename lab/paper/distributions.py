@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from lab.shifts import long_tail
+from lab.shifts import long_tail, rank_in_class, shuffled_by_class
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -120,12 +120,8 @@ def largest_sample(y: Indices, priors: Vector, share: float, rng: np.random.Gene
         )
     size = share * (available[wanted_at_all] / priors[wanted_at_all]).min()
     least = np.maximum(np.floor(size * priors + 1e-9), wanted_at_all)
-    wanted = np.minimum(least, available).astype(int)
-    order = rng.permutation(y.size)
-    order = order[np.argsort(y[order], kind="stable")]
-    start = np.cumsum(available) - available
-    rank = np.arange(y.size) - np.repeat(start, available)
-    return np.sort(order[rank < np.repeat(wanted, available)])
+    wanted = np.minimum(least, available)
+    return np.flatnonzero(rank_in_class(y, rng) < wanted[y])
 
 
 def source_counts(source: str, n_classes: int, largest: int) -> Indices:
@@ -172,7 +168,6 @@ def split(
     >>> np.bincount(y[train]), np.bincount(y[val])
     (array([40, 12,  4]), array([20, 20, 20]))
     """
-    require_count(n_val, "n_val")
     available = np.bincount(y)
     if source == OWN:
         if largest is not None:
@@ -231,8 +226,7 @@ def draw_parts(
             f"class {short[0]} has {available[short[0]]} samples, but counts asks for "
             f"{ends[-1][short[0]]}; lower the counts, or use a larger data set."
         )
-    shuffled = rng.permutation(y.size)
-    by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
+    by_class = shuffled_by_class(y, rng)
     rank = np.arange(y.size) - (np.cumsum(available) - available)[y[by_class]]
     part = (rank >= ends[:, y[by_class]]).sum(axis=0)
     return [rng.permutation(by_class[part == number]) for number in range(len(counts))]
@@ -242,12 +236,6 @@ def require_known(value: str, known: Collection[str], name: str) -> None:
     """Refuse a name that is not one of the known ones."""
     if value not in known:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}; got {value!r}.")
-
-
-def require_count(value: Any, name: str) -> None:
-    """Refuse what is not a whole number of at least 1."""
-    if not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
 
 
 def _imbalance(distribution: str, name: str) -> float:

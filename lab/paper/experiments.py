@@ -1,48 +1,35 @@
 """Run an experiment by name, and write its results as CSV, Markdown and figures."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lab.paper.claims import by_setting, claims, few_as_markdown
+from lab.paper import supplement
+from lab.paper.claims import claims, few_as_markdown
 from lab.paper.distributions import SUPPLEMENT, require_known
 from lab.paper.images import published_counts
 from lab.paper.outputs import StoredOutputs
-from lab.paper.supplement import (
-    SHOWN_SIZE,
-    TIMED_METHODS,
-    ConfusionStudy,
-    example,
-    inconsistency_as_markdown,
-    run_convergence,
-    run_gaussian,
-    run_inconsistent,
-    run_sensitivity,
-    run_times_as_markdown,
-    sensitivity_as_markdown,
-)
 from lab.paper.tables import (
     SAMPLES_METHODS,
     SIZES,
     TABLES,
-    as_csv,
+    by_setting,
     heading,
     run_samples,
     run_tables,
 )
 from lab.paper.trials import COLUMNS, SHARE, Setting, target_priors
-from lab.show import markdown
+from lab.show import as_csv, markdown
 from priorshift import get_estimator
 from priorshift.files import atomic_file, write_text
 from priorshift.plotting.style import require_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Progress = Callable[[Sequence[Any]], Iterable[Any]]
 
 QUICK_SEEDS, SEEDS = 2, 10
 
@@ -58,14 +45,13 @@ class Request:
     share: float = SHARE
     quick: bool = False
     methods: Sequence[str] = ()
-    progress: Progress = iter
     prefix: str = ""
     lists: Sequence[Path] = ()
 
     @property
     def draws(self) -> dict[str, Any]:
         """How trials are drawn."""
-        return {"n_seeds": self.n_seeds, "share": self.share, "progress": self.progress}
+        return {"n_seeds": self.n_seeds, "share": self.share}
 
     def write(self, name: str, text: str) -> None:
         """Write text into the folder."""
@@ -120,27 +106,20 @@ def gaussian(request: Request) -> str:
     """Compare confusion matrices of two Gaussian classes with the truth."""
     from lab.paper.figures import draw_gaussian
 
-    studies = run_gaussian(n_trials=10 if request.quick else 50)
+    studies = list(supplement.run_gaussian(n_trials=10 if request.quick else 50))
     request.draw("gaussian", draw_gaussian(studies))
-    rows = [
-        f"{study.classifier.name},{kind},{size},{distance}"
-        for study in studies
-        for kind, distances in study.distances.items()
-        for size, distance in zip(study.sizes, distances, strict=True)
-    ]
-    request.write("gaussian.csv", "\n".join(["classifier,decision,samples,distance", *rows]))
-    return "\n\n".join(["# Confusion matrices of two Gaussian classes", *map(_matrices, studies)])
-
-
-def _matrices(study: ConfusionStudy) -> str:
-    shown = {
-        f"hard, {SHOWN_SIZE} samples": study.estimated["hard"],
-        f"soft, {SHOWN_SIZE} samples": study.estimated["soft"],
-        "true": study.classifier.true_confusion(),
-    }
-    rows = [[name, *(f"{c:.3f}" for c in matrix.ravel())] for name, matrix in shown.items()]
-    table = markdown(["matrix", "C[0, 0]", "C[0, 1]", "C[1, 0]", "C[1, 1]"], rows)
-    return f"## {study.classifier.name}\n\n{table}"
+    parts, lines = ["# Confusion matrices of two Gaussian classes"], []
+    for classifier, distances, estimated in studies:
+        shown = {f"{kind}, {supplement.SHOWN_SIZE} samples": C for kind, C in estimated.items()}
+        shown["true"] = classifier.true_confusion()
+        rows = [[name, *(f"{c:.3f}" for c in matrix.ravel())] for name, matrix in shown.items()]
+        table = markdown(["matrix", "C[0, 0]", "C[0, 1]", "C[1, 0]", "C[1, 1]"], rows)
+        parts.append(f"## {classifier.name}\n\n{table}")
+        for kind, values in distances.items():
+            sizes = zip(supplement.GAUSSIAN_SIZES, values, strict=True)
+            lines += [(classifier.name, kind, size, distance) for size, distance in sizes]
+    request.write("gaussian.csv", as_csv(lines, ("classifier", "decision", "samples", "distance")))
+    return "\n\n".join(parts)
 
 
 def convergence(request: Request) -> str:
@@ -148,11 +127,10 @@ def convergence(request: Request) -> str:
     from lab.paper.figures import draw_convergence
 
     setting = Setting(request.outputs[0], request.targets[0], False, 0, request.share)
-    stages, times = run_convergence(
+    stages, ends = supplement.run_convergence(
         setting,
-        methods=(*TIMED_METHODS, *request.methods),
+        methods=(*supplement.TIMED_METHODS, *request.methods),
         n_repeats=1 if request.quick else 5,
-        progress=request.progress,
     )
     request.write("convergence.csv", as_csv(stages))
     request.draw("convergence", draw_convergence(stages))
@@ -164,26 +142,29 @@ def convergence(request: Request) -> str:
         )
         for s in stages
     ]
-    parts = (f"# Run time, {setting.outputs.name}", run_times_as_markdown(times))
+    parts = (f"# Run time, {setting.outputs.name}", supplement.run_times_as_markdown(ends))
     return "\n\n".join([*parts, markdown(header, rows)])
 
 
 def inconsistent(request: Request) -> str:
     """Count negative estimates."""
-    ratio = ", ".join(f"{w:.3f}" for w in example())
+    ratio = ", ".join(f"{w:.3f}" for w in supplement.example())
     parts = ["# Negative estimates", f"The supplement's example has the ratio ({ratio})."]
     if request.outputs:
-        found = run_inconsistent(request.outputs, targets=request.targets, **request.draws)
+        found = supplement.run_inconsistent(
+            request.outputs, targets=request.targets, **request.draws
+        )
         request.write("inconsistent.csv", as_csv(found))
-        parts.append(inconsistency_as_markdown(found))
+        parts.append(supplement.inconsistency_as_markdown(found))
     return "\n\n".join(parts)
 
 
 def sensitivity(request: Request) -> str:
     """Vary learning rates, halving and thresholds."""
-    found = run_sensitivity(request.outputs, target=request.targets[0], **request.draws)
+    target = request.targets[0]
+    found = supplement.run_sensitivity(request.outputs, target=target, **request.draws)
     request.write("sensitivity.csv", as_csv(found))
-    return f"# What the text leaves open\n\n{sensitivity_as_markdown(found)}"
+    return f"# What the text leaves open\n\n{supplement.sensitivity_as_markdown(found)}"
 
 
 def figures(request: Request) -> str:
@@ -201,12 +182,8 @@ def figures(request: Request) -> str:
     )
 
 
-def _one_table(name: str) -> Callable[[Request], str]:
-    return lambda request: tables(request, [name])
-
-
 EXPERIMENTS: dict[str, Callable[[Request], str]] = {
-    **{name: _one_table(name) for name in TABLES},
+    **{name: partial(tables, names=[name]) for name in TABLES},
     "samples": samples,
     "gaussian": gaussian,
     "convergence": convergence,
@@ -229,7 +206,6 @@ def run_experiment(
     quick: bool = False,
     methods: Sequence[str] = (),
     lists: Sequence[Path] = (),
-    progress: Progress = iter,
 ) -> str:
     """Run an experiment, write its files into a folder, and return its table as Markdown.
 
@@ -249,8 +225,6 @@ def run_experiment(
         Further estimators: each is a column of Tables 2 to 4 and a line of the figures.
     lists : sequence of Path
         Folders with the published lists of training images, whose long tails "figures" draws.
-    progress : callable, optional
-        Wraps the settings while they run, as `rich.progress.track` does.
     """
     require_known(name, EXPERIMENTS, "name")
     if not outputs and name not in WITHOUT_DATA:
@@ -265,9 +239,7 @@ def run_experiment(
             target_priors(target, one.n_classes)  # refuse a wrong file, too
     folder.mkdir(parents=True, exist_ok=True)
     n_seeds = QUICK_SEEDS if quick else SEEDS
-    request = Request(
-        outputs, folder, targets, n_seeds, SHARE, quick, methods, progress, lists=lists
-    )
+    request = Request(outputs, folder, targets, n_seeds, SHARE, quick, methods, lists=lists)
     text = EXPERIMENTS[name](request)
     request.write(f"{name}.md", text)
     return text

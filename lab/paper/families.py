@@ -13,14 +13,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 import priorshift as ps
-from lab.paper.distributions import (
-    LONG_TAILS,
-    pareto_counts,
-)
-from lab.paper.outputs import (
-    Part,
-    StoredOutputs,
-)
+from lab.paper.distributions import LONG_TAILS, pareto_counts
+from lab.paper.outputs import Part, StoredOutputs
+from lab.shifts import rank_in_class
 
 SMOOTHING = 0.02
 """Votes that every class has to begin with: 67 networks that say nothing of a class leave it some
@@ -32,20 +27,15 @@ class Family:
     """Classifiers on one data set, with the targets that make sense of it.
 
     `share` is 1 where every run splits the pool anew, which is variation enough.
+    docs/reproduction.md says what stands in for what.
     """
 
     title: str
-    note: str
     load: Callable[[Path, int], Iterator[StoredOutputs]] | None
     targets: tuple[str, ...] = ("UNI",)
     share: float = 0.8
     most_seeds: int = 10
     supplement: bool = False
-
-    @property
-    def splits(self) -> bool:
-        """Whether a run is a split of the pool, not a draw from fixed parts."""
-        return self.share == 1.0
 
 
 def cifar100lt(data: Path, n_runs: int) -> Iterator[StoredOutputs]:
@@ -121,34 +111,17 @@ def imagenet_votes_lt(data: Path, n_runs: int) -> Iterator[StoredOutputs]:
         shift = np.log(counts / counts.sum()).astype(np.float32)
         wanted = np.ceil(counts / 10).astype(int)
         drawn = np.concatenate([np.resize(train[y[train] == k], n) for k, n in enumerate(wanted)])
-        yield StoredOutputs(
-            "ImageNet votes LT",
-            *(
-                Part(posterior_as_logits(temperature, votes[rows]) + shift, y[rows])
-                for rows in (drawn, val, test)
-            ),
-        )
-
-
-def posterior_as_logits(calibrator: ps.TemperatureScaling, votes: csr_matrix) -> np.ndarray:
-    """Return the logarithm of calibrated votes, in float32."""
-    return np.log(calibrator.predict_proba(votes_as_logits(votes))).astype(np.float32)
+        parts = []
+        for rows in (drawn, val, test):
+            posterior = temperature.predict_proba(votes_as_logits(votes[rows]))
+            parts.append(Part(np.log(posterior).astype(np.float32) + shift, y[rows]))
+        yield StoredOutputs("ImageNet votes LT", *parts)
 
 
 FAMILIES = {
-    "cifar100lt": Family(
-        "CIFAR-100-LT -> UNI",
-        "Two networks trained at imbalance 100 by others. Training outputs are in-sample. A run "
-        "splits the held-out pool anew: a third of every class (5 to 36 images) validates; 10 a "
-        "class are the uniform target.",
-        cifar100lt,
-        share=1.0,
-    ),
+    "cifar100lt": Family("CIFAR-100-LT -> UNI", cifar100lt, share=1.0),
     "cifar100": Family(
         "CIFAR-100 -> LT",
-        "Four networks trained on all of CIFAR-100, as runs of one row. There are no training "
-        "outputs: validation (5000 images) stands in for them, its mean prediction is the trained "
-        "prior. A run draws 80 % of validation and of the largest long-tailed target.",
         partial(four_networks, "cifar100", "val", "CIFAR-100 4 networks"),
         targets=("LT",),
         most_seeds=5,
@@ -156,37 +129,13 @@ FAMILIES = {
     ),
     "cifar10lt": Family(
         "CIFAR-10-LT -> UNI",
-        "Four networks trained at imbalance 10. Validation (10,216 images) is long-tailed as "
-        "training was and stands in for training outputs. A run draws 80 % of validation and test.",
         partial(four_networks, "cifar10lt", "val_lt", "CIFAR-10-LT {}"),
         supplement=True,
     ),
-    "plankton": Family(
-        "plankton -> UNI",
-        "121 classes, 9 to 1979 images a class by nature. Training outputs are in-sample. For a "
-        "uniform target of some size, test classes of fewer than 20 images have theirs repeated.",
-        plankton,
-    ),
-    "imagenet": Family(
-        "ImageNet votes -> LT",
-        "Shares of the votes of 67 networks, 0.02 votes added to every class: K = 1000, uniform "
-        "source. A run splits the 50 images per class in halves; validation stands in for "
-        "training.",
-        imagenet_votes,
-        targets=("LT",),
-        share=1.0,
-    ),
+    "plankton": Family("plankton -> UNI", plankton),
+    "imagenet": Family("ImageNet votes -> LT", imagenet_votes, targets=("LT",), share=1.0),
     "imagenet-lt": Family(
-        "ImageNet votes, made long-tailed -> UNI",
-        "K = 1000. No network was trained on a long tail here: the votes, made a posterior by one "
-        "temperature, are multiplied by the priors of ImageNet-LT's profile (1280 to 5). The "
-        "classifier is therefore as good on rare classes as on frequent ones, and prior shift "
-        "holds up to the calibration of the votes. What is real is the number of classes, the 20 "
-        "validation images per class, and the votes. A run splits the 50 images per class anew "
-        "and draws which class is how frequent; 20 per class are the uniform target.",
-        imagenet_votes_lt,
-        share=1.0,
-        most_seeds=5,
+        "ImageNet votes, made long-tailed -> UNI", imagenet_votes_lt, share=1.0, most_seeds=5
     ),
 }
 """What the tables run on, by name."""
@@ -212,16 +161,6 @@ def held_out(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarra
     """Mark `share` of every class, rounded down but at least one."""
     wanted = np.maximum(1, np.floor(share * np.bincount(y)))
     return rank_in_class(y, rng) < wanted[y]
-
-
-def rank_in_class(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the place of every row in a random order of its class, from 0."""
-    order = rng.permutation(y.size)
-    order = order[np.argsort(y[order], kind="stable")]
-    count = np.bincount(y)
-    rank = np.empty(y.size, int)
-    rank[order] = np.arange(y.size) - np.repeat(np.cumsum(count) - count, count)
-    return rank
 
 
 def repeated_to(y: np.ndarray, least: int) -> np.ndarray:

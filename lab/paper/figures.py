@@ -14,7 +14,7 @@ from lab.paper.distributions import (
     long_tailed_counts,
     pareto_counts,
 )
-from lab.paper.supplement import DEVIATION, MEANS, ConfusionStudy, Stage
+from lab.paper.supplement import DEVIATION, GAUSSIAN_SIZES, MEANS, ConfusionStudy, Stage
 from lab.paper.tables import ResultTable, heading
 from lab.paper.trials import COLUMNS, SOLVERS
 from priorshift.plotting.style import (
@@ -128,7 +128,7 @@ def draw_gaussian(studies: Sequence[ConfusionStudy]) -> "Figure":
                     label="decision")  # fmt: skip
         top.set(title=study.classifier.name, xlabel="x")
         for at, (kind, distances) in enumerate(study.distances.items()):
-            bottom.plot(study.sizes, distances, label=kind, markersize=4, **series_style(at))
+            bottom.plot(GAUSSIAN_SIZES, distances, label=kind, markersize=4, **series_style(at))
         bottom.set(xscale="log", xlabel="validation samples", ylim=(0, None))
     axes[0, 0].set_ylabel("P(class 1)")
     axes[1, 0].set_ylabel("distance from the true matrix")

@@ -342,7 +342,7 @@ def _save(
     history: list[Epoch],
 ) -> None:
     state = {
-        "plan": plan.to_dict() | {"n_rows": n_rows},
+        "plan": asdict(plan) | {"n_rows": n_rows},
         "network": network.state_dict(),
         "optimiser": optimiser.state_dict(),
         "history": [asdict(epoch) for epoch in history],
@@ -361,7 +361,7 @@ def _resume(
     if path is None or not path.exists():
         return []
     state: dict[str, Any] = load_tensors(path)
-    if state["plan"] != plan.to_dict() | {"n_rows": n_rows}:
+    if state["plan"] != asdict(plan) | {"n_rows": n_rows}:
         raise ValueError(
             f"{path} is the checkpoint of another run ({state['plan']}); remove it, or write into "
             "another folder."

@@ -20,7 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from lab.paper import experiments
-from lab.paper.commands import told
 from lab.paper.distributions import SUPPLEMENT
 from lab.paper.families import FAMILIES, Family
 from lab.paper.outputs import StoredOutputs
@@ -69,13 +68,14 @@ def main(arguments: list[str] | None = None) -> None:
         family = FAMILIES[name]
         n_runs = min(options.seeds, family.most_seeds)
         outputs = list(family.load(options.data, n_runs))
-        if family.splits:  # of the outputs of one network
+        splits = family.share == 1.0
+        if splits:  # of the outputs of one network
             outputs = [replace(one, network="the same") for one in outputs]
-        reproduce(name, family, outputs, 1 if family.splits else n_runs, options)
+        reproduce(name, family, outputs, 1 if splits else n_runs, options)
     for name, paths in networks.items():
         outputs = [replace(StoredOutputs.load(path), name=name) for path in paths]
         target = "LT" if "-UNI" in name else "UNI"
-        family = Family(f"{name} -> {target}", "Trained here.", None, (target,), supplement=True)
+        family = Family(f"{name} -> {target}", None, (target,), supplement=True)
         reproduce(name, family, outputs, options.seeds, options)
 
 
@@ -102,15 +102,9 @@ def reproduce(
     """Run the experiments of one data set, print them, and write them."""
     start = time.perf_counter()
     request = experiments.Request(
-        outputs,
-        options.output,
-        family.targets,
-        n_seeds,
-        family.share,
-        progress=told,
-        prefix=f"{name}-",
+        outputs, options.output, family.targets, n_seeds, family.share, prefix=f"{name}-"
     )
-    parts = [f"## {family.title}", family.note]
+    parts = [f"## {family.title}"]
     for experiment in options.experiments:
         if experiment == "tables":
             parts.append(experiments.tables(request, [t for t in TABLES if t != "methods"]))

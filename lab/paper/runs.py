@@ -1,16 +1,13 @@
 """The networks of the reproduction: train them, and store their outputs in little space.
 
     python -m lab networks --fashion-mnist FOLDER --cifar-10 FOLDER [--only NAME ...]
-        [--trained trained] [--output lab/outputs] [--store-only]
+        [--trained trained] [--output lab/outputs]
 
 Training needs PyTorch (extra `train`) and resumes where it stopped. Finished networks are left as
-they are; `--store-only` trains nothing and stores what is finished. A table of all networks, with
-the time that each took, is written beside the outputs.
+they are, and without folders nothing is trained; what is finished is stored. A table of all
+networks, with the time that each took, is written beside the outputs.
 """
 
-import argparse
-import csv
-import io
 import json
 import sys
 from dataclasses import dataclass
@@ -22,7 +19,7 @@ import numpy as np
 from lab.paper.images import load_images
 from lab.paper.outputs import Part, StoredOutputs
 from lab.paper.training import Plan, train_classifier
-from lab.show import parse
+from lab.show import as_csv, parse
 from priorshift.files import write_text
 
 OUTPUTS = Path(__file__).parents[1] / "outputs"
@@ -80,48 +77,39 @@ def main(arguments: list[str] | None = None) -> None:
         only={"nargs": "+", "choices": names, "default": names},
         trained=Path("trained"),
         output=OUTPUTS,
-        store_only=False,
     )
     options.output.mkdir(parents=True, exist_ok=True)
+    rows = []
     for networks in NETWORKS:
-        if networks.plan(0).name not in options.only:
-            continue
+        images = getattr(options, networks.dataset.replace("-", "_"))
         for seed in range(networks.n_runs):
-            path = found(networks.plan(seed), options.trained)
-            if not options.store_only:
-                path = train(networks, seed, options)
-            if networks.stored and path is not None:
-                store(path, options.output / f"{path.stem}-{seed}.npz")
-    table = as_csv(options.trained)
-    if table.count("\n") < 2:
+            plan = networks.plan(seed)
+            folder = folder_of(plan, options.trained)
+            path = folder / f"{plan.name}.npz"
+            record = path.with_suffix(".json")
+            if plan.name in options.only:
+                if images is not None:
+                    print(f"training {plan.name}, seed {seed}", file=sys.stderr)
+                    data = load_images(networks.dataset, images)
+                    train_classifier(data, plan, folder, retrain=networks.retrain)
+                if networks.stored and record.exists():
+                    store(path, options.output / f"{path.stem}-{seed}.npz")
+            if record.exists():
+                found = row_of(path, json.loads(record.read_text("utf-8")), networks.stored)
+                rows.append([found.get(name, "") for name in COLUMNS])
+    if not rows:
         sys.exit(
             f"there is no finished network in {options.trained}: name the images by "
             "--fashion-mnist and --cifar-10."
         )
+    table = as_csv(rows, COLUMNS)
     write_text(options.output / "networks.csv", table)
     print(table, end="")
 
 
-def found(plan: Plan, trained: Path) -> Path | None:
-    """Return the path of a finished network, or None."""
-    path = folder_of(plan, trained) / f"{plan.name}.npz"
-    return path if path.with_suffix(".json").exists() else None
-
-
 def folder_of(plan: Plan, trained: Path) -> Path:
+    """Return where a network is kept."""
     return trained / plan.name / f"seed-{plan.seed}"
-
-
-def train(networks: Networks, seed: int, options: argparse.Namespace) -> Path | None:
-    """Train one network, unless its data set was not named."""
-    folder = getattr(options, networks.dataset.replace("-", "_"))
-    if folder is None:
-        print(f"{networks.dataset}: no folder was named, nothing is trained.", file=sys.stderr)
-        return None
-    plan = networks.plan(seed)
-    print(f"training {plan.name}, seed {seed}", file=sys.stderr)
-    data = load_images(networks.dataset, folder)
-    return train_classifier(data, plan, folder_of(plan, options.trained), retrain=networks.retrain)
 
 
 def store(path: Path, target: Path) -> None:
@@ -140,21 +128,8 @@ def rounded(logits: np.ndarray) -> np.ndarray:
     return np.ldexp(np.round(fraction * 2**BITS) / 2**BITS, exponent).astype(np.float16)
 
 
-def as_csv(trained: Path) -> str:
-    """List every finished network with its accuracies and the minutes that it took."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for networks in NETWORKS:
-        for seed in range(networks.n_runs):
-            path = found(networks.plan(seed), trained)
-            if path is not None:
-                record = json.loads(path.with_suffix(".json").read_text("utf-8"))
-                writer.writerow(row_of(path, record, networks.stored))
-    return stream.getvalue()
-
-
 def row_of(path: Path, record: dict[str, Any], stored: bool) -> dict[str, Any]:
+    """Return accuracies of a network, and the minutes that it took."""
     seconds = sum(epoch["seconds"] for history in record["history"] for epoch in history)
     known = {name: record[name] for name in COLUMNS if name in record}
     return known | {

@@ -8,29 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
+from lab.paper import trials
 from lab.paper.distributions import Indices, Vector
 from lab.paper.outputs import StoredOutputs
-from lab.paper.tables import heading
-from lab.paper.trials import (
-    COLUMNS,
-    SHARE,
-    SOLVERS,
-    Progress,
-    Setting,
-    Solver,
-    Trial,
-    draws,
-    estimator_of,
-    prior_ratio,
-    solvers_of,
-    without_warnings,
-)
-from lab.show import markdown
+from lab.paper.tables import by_setting, heading
+from lab.paper.trials import COLUMNS, SHARE, SOLVERS, Setting, Solver, Trial, estimator_of
+from lab.show import markdown, told
 from priorshift import Confusion, DecisionCounts, PriorEstimator
 from priorshift.solvers import project_simplex
 
@@ -39,12 +29,8 @@ from priorshift.solvers import project_simplex
 INVERTED = {"cm": "priors", "scm": "priors", "bbse": "ratio", "bbse-s": "ratio"}
 """Methods that invert a confusion matrix, and what their unconstrained solution is."""
 
-EXAMPLE = np.array([[0.4, 0.1], [0.1, 0.4]]), np.array([1.0, 0.0])
-"""The joint confusion matrix and the decision frequencies of the supplement's example."""
 
-
-@dataclass(frozen=True)
-class Inconsistency:
+class Inconsistency(NamedTuple):
     r"""How far the unconstrained solution of a method is outside the simplex, in one trial.
 
     A target row x is adapted to :math:`f_k(x) w_k / \sum_j f_j(x) w_j`. The released code keeps
@@ -88,7 +74,7 @@ def example() -> Vector:
     >>> example().round(3)
     array([ 2.667, -0.667])
     """
-    return np.linalg.solve(*EXAMPLE)
+    return np.linalg.solve(np.array([[0.4, 0.1], [0.1, 0.4]]), np.array([1.0, 0.0]))
 
 
 def run_inconsistent(
@@ -97,43 +83,30 @@ def run_inconsistent(
     targets: Sequence[str | Path] = ("UNI",),
     n_seeds: int = 10,
     share: float = SHARE,
-    progress: Progress = iter,
 ) -> list[Inconsistency]:
     """Count the negative entries of CM, SCM, BBSE and BBSE-S on stored outputs, per column."""
     found: list[Inconsistency] = []
-    for setting in progress(list(draws(outputs, targets, n_seeds, share))):
+    for setting in told(trials.draws(outputs, targets, n_seeds, share)):
+        where = setting.outputs.name, setting.target_name, setting.calibrated
         for solver in SOLVERS:
             trial = setting.draw(solver)
-            found += [_inconsistency(setting, trial, method, solver) for method in INVERTED]
+            for method, what in INVERTED.items():
+                shift = trial.estimated(estimator_of(method, solver))
+                raw = shift.priors if shift.raw is None else shift.raw
+                source = shift.source_priors if what == "ratio" else trial.mean_prediction
+                priors = raw * source if what == "ratio" else raw
+                ratio = raw if what == "ratio" else trials.prior_ratio(raw, source)
+                figures = (
+                    float((raw < 0).mean()),
+                    -float(np.minimum(priors, 0.0).sum()),
+                    float((trial.y_proba_target @ ratio < 0).mean()),
+                )
+                found.append(Inconsistency(*where, solver, method, setting.seed, *figures))
     return found
-
-
-def _inconsistency(setting: Setting, trial: Trial, method: str, solver: Solver) -> Inconsistency:
-    shift = trial.estimated(estimator_of(method, solver))
-    raw = shift.priors if shift.raw is None else shift.raw
-    if INVERTED[method] == "ratio":
-        priors, ratio = raw * shift.source_priors, raw
-    else:
-        priors, ratio = raw, prior_ratio(raw, trial.mean_prediction)
-    return Inconsistency(
-        setting.outputs.name,
-        setting.target_name,
-        setting.calibrated,
-        solver,
-        method,
-        setting.seed,
-        negative=float((raw < 0).mean()),
-        clipped=-float(np.minimum(priors, 0.0).sum()),
-        turned=float((trial.y_proba_target @ ratio < 0).mean()),
-    )
 
 
 def inconsistency_as_markdown(found: Sequence[Inconsistency]) -> str:
     """Return means per setting and column: classes below 0, their mass, and turned rows."""
-    settings: dict[tuple[str, str, bool, str], dict[str, list[Inconsistency]]] = {}
-    for one in found:
-        by_method = settings.setdefault((one.source, one.target, one.calibrated, one.solver), {})
-        by_method.setdefault(one.method, []).append(one)
     rows = [
         [
             f"{source} -> {target}",
@@ -141,24 +114,24 @@ def inconsistency_as_markdown(found: Sequence[Inconsistency]) -> str:
             COLUMNS.get(solver, solver),
             *(_inconsistency_cell(by_method[method]) for method in INVERTED),
         ]
-        for (source, target, calibrated, solver), by_method in settings.items()
+        for (source, target, calibrated, solver), by_method in by_setting(found).items()
     ]
     return markdown(["source -> target", "BCTS", "column", *map(heading, INVERTED)], rows)
 
 
-def _inconsistency_cell(trials: Sequence[Inconsistency]) -> str:
-    negative, turned = (
-        100 * np.mean([getattr(one, name) for one in trials]) for name in ("negative", "turned")
+def _inconsistency_cell(runs: Sequence[Inconsistency]) -> str:
+    negative, mass, turned = (
+        np.mean(figure) for figure in zip(*(one[-3:] for one in runs), strict=True)
     )
-    clipped = np.mean([one.clipped for one in trials])
-    return f"{negative:.1f} % of classes, mass {clipped:.3f}, {turned:.1f} % of rows turned"
+    return (
+        f"{100 * negative:.1f} % of classes, mass {mass:.3f}, {100 * turned:.1f} % of rows turned"
+    )
 
 
 # D: confusion matrices of two Gaussian classes, where the truth is known
 
 MEANS, DEVIATION = np.array([-2.0, 2.0]), 2.0
 GAUSSIAN_SIZES = (5, 10, 20, 50, 100, 200, 500, 1000)
-N_TRIALS = 50
 SHOWN_SIZE = 50
 """Validation samples behind the matrices that are shown."""
 
@@ -192,72 +165,51 @@ class Logistic:
         return np.array([below, 1 - below])
 
 
-@dataclass(frozen=True, eq=False)
-class ConfusionStudy:
-    """How far estimated confusion matrices are from the true one.
+class ConfusionStudy(NamedTuple):
+    """How far estimated confusion matrices are from the true one, for "hard" and "soft" decisions.
 
     Attributes
     ----------
     classifier : Logistic
-    sizes : tuple of int
-        Validation samples.
     distances : dict
-        Mean sum of absolute differences at each size, for decisions "hard" and "soft".
+        Mean sum of absolute differences for each of `GAUSSIAN_SIZES` validation samples.
     estimated : dict
-        Matrix from `SHOWN_SIZE` samples, for decisions "hard" and "soft".
+        Matrix from `SHOWN_SIZE` samples.
     """
 
     classifier: Logistic
-    sizes: tuple[int, ...]
     distances: dict[str, Vector]
     estimated: dict[str, Vector]
 
 
-def classifiers(random_state: int = 0) -> tuple[Logistic, Logistic, Logistic]:
+def classifiers() -> tuple[Logistic, Logistic, Logistic]:
     """Return the supplement's three: trained on four samples, overconfident, calibrated."""
-    from sklearn.linear_model import LogisticRegression  # slow to import, and needed only here
-
-    x, y = _draw_gaussian(4, np.random.default_rng(random_state))
+    x, y = _draw_gaussian(4, np.random.default_rng(0))
     fitted = LogisticRegression().fit(x[:, None], y)
-    trained = Logistic(
-        "trained on 4 samples", float(fitted.coef_[0, 0]), float(fitted.intercept_[0])
-    )
+    trained = Logistic("trained on 4 samples", fitted.coef_.item(), fitted.intercept_.item())
     return trained, Logistic("overconfident", 2.0), Logistic("calibrated", 1.0)
 
 
-def run_gaussian(
-    *, sizes: Sequence[int] = GAUSSIAN_SIZES, n_trials: int = N_TRIALS, random_state: int = 0
-) -> tuple[ConfusionStudy, ...]:
+def run_gaussian(n_trials: int = 50) -> Iterator[ConfusionStudy]:
     """Compare hard and soft confusion matrices with the truth, for each of the classifiers."""
-    return tuple(
-        _study(classifier, tuple(sizes), n_trials, random_state)
-        for classifier in classifiers(random_state)
-    )
-
-
-def _study(
-    classifier: Logistic, sizes: tuple[int, ...], n_trials: int, random_state: int
-) -> ConfusionStudy:
-    truth = classifier.true_confusion()
-    distances = {"hard": np.zeros(len(sizes)), "soft": np.zeros(len(sizes))}
-    for at, size in enumerate(sizes):
-        rng = np.random.default_rng([random_state, size])
-        for _ in range(n_trials):
-            for kind, matrix in _estimated_confusion(classifier, size, rng).items():
-                distances[kind][at] += np.abs(matrix - truth).sum() / n_trials
-    shown = _estimated_confusion(classifier, SHOWN_SIZE, np.random.default_rng(random_state))
-    return ConfusionStudy(classifier, sizes, distances, shown)
+    for classifier in classifiers():
+        truth = classifier.true_confusion()
+        distances = {kind: np.zeros(len(GAUSSIAN_SIZES)) for kind in ("hard", "soft")}
+        for at, size in enumerate(GAUSSIAN_SIZES):
+            rng = np.random.default_rng([0, size])
+            for _ in range(n_trials):
+                for kind, matrix in _estimated_confusion(classifier, size, rng).items():
+                    distances[kind][at] += np.abs(matrix - truth).sum() / n_trials
+        shown = _estimated_confusion(classifier, SHOWN_SIZE, np.random.default_rng(0))
+        yield ConfusionStudy(classifier, distances, shown)
 
 
 def _estimated_confusion(
     classifier: Logistic, size: int, rng: np.random.Generator
 ) -> dict[str, Vector]:
     x, y = _draw_gaussian(size, rng)
-    y_proba = classifier.predict_proba(x)
-    return {
-        "hard": Confusion.from_arrays(y_proba, y, decision="hard").conditional,
-        "soft": Confusion.from_arrays(y_proba, y, decision="soft").conditional,
-    }
+    y_proba, kinds = classifier.predict_proba(x), ("hard", "soft")
+    return {k: Confusion.from_arrays(y_proba, y, decision=k).conditional for k in kinds}
 
 
 def _draw_gaussian(n: int, rng: np.random.Generator) -> tuple[Vector, Indices]:
@@ -276,9 +228,8 @@ ITERATIONS = (1, 2, 3, 5, 8, 12, 20, 40, 80, 150, 300, 1000)
 """Steps after which a method is stopped and measured."""
 
 
-@dataclass(frozen=True)
-class Stage:
-    """What a method has reached when it is stopped after some steps."""
+class Stage(NamedTuple):
+    """What a method has reached when it is stopped after some steps; the time is the median."""
 
     method: str
     solver: Solver
@@ -288,78 +239,54 @@ class Stage:
     gap: float | None
 
 
-@dataclass(frozen=True)
-class RunTime:
-    """The median time of `estimate`, without that of `fit`."""
-
-    method: str
-    solver: Solver
-    seconds: float
-    accuracy: float
-
-
 def run_convergence(
     setting: Setting,
     *,
     methods: Sequence[str] = TIMED_METHODS,
     iterations: Sequence[int] = ITERATIONS,
     n_repeats: int = 5,
-    progress: Callable[[Sequence[str]], Sequence[str]] = lambda names: names,
-) -> tuple[list[Stage], list[RunTime]]:
-    """Stop every method after more and more steps, and time each of them to its end."""
+) -> tuple[list[Stage], list[Stage]]:
+    """Stop every method after more and more steps, and run each to its end."""
     trial = setting.draw()
     stages: list[Stage] = []
-    times: list[RunTime] = []
-    for method in progress(methods):
-        for solver in solvers_of(method):
+    ends: list[Stage] = []
+    for method in told(methods):
+        for solver in trials.solvers_of(method):
             estimator = estimator_of(method, solver)
-            seconds, accuracy, used, gap = _timed(trial, estimator, n_repeats)
-            if "max_iter" in estimator.get_params():
-                stages += _stages(trial, estimator, method, solver, iterations)
-            else:  # nothing converges, so there is one stage
-                stages.append(Stage(method, solver, used, seconds, accuracy, gap))
-            times.append(RunTime(method, solver, seconds, accuracy))
-    return stages, times
+            ends.append(_timed(trial, estimator, method, solver, n_repeats))
+            if "max_iter" not in estimator.get_params():  # nothing converges: there is one stage
+                stages.append(ends[-1])
+                continue
+            for n_iter in iterations:
+                stopped = clone(estimator).set_params(max_iter=n_iter)
+                stages.append(_timed(trial, stopped, method, solver, 1))
+                if stages[-1].n_iter < n_iter:
+                    break
+    return stages, ends
 
 
-def run_times_as_markdown(times: Sequence[RunTime]) -> str:
+def run_times_as_markdown(ends: Sequence[Stage]) -> str:
     """Return the run times as a table: seconds, and accuracy, in each column."""
-    found = {(t.method, t.solver): f"{t.seconds:.4f} s, {t.accuracy:.2f} %" for t in times}
+    found = {(s.method, s.solver): f"{s.seconds:.4f} s, {s.accuracy:.2f} %" for s in ends}
     rows = [
         [heading(method), *(found.get((method, s), "as certified") for s in SOLVERS)]
-        for method in dict.fromkeys(t.method for t in times)
+        for method in dict.fromkeys(s.method for s in ends)
     ]
     return markdown(["method", *(COLUMNS.get(s, s) for s in SOLVERS)], rows)
 
 
-def _stages(
-    trial: Trial,
-    estimator: PriorEstimator,
-    method: str,
-    solver: Solver,
-    iterations: Sequence[int],
-) -> list[Stage]:
-    found: list[Stage] = []
-    for n_iter in iterations:
-        stopped = clone(estimator).set_params(max_iter=n_iter)
-        seconds, accuracy, used, gap = _timed(trial, stopped, 1)
-        found.append(Stage(method, solver, used, seconds, accuracy, gap))
-        if used < n_iter:
-            break
-    return found
-
-
 def _timed(
-    trial: Trial, estimator: PriorEstimator, n_repeats: int
-) -> tuple[float, float, int, float | None]:
-    """Return the median time of estimating, the accuracy, the steps and the gap."""
+    trial: Trial, estimator: PriorEstimator, method: str, solver: Solver, n_repeats: int
+) -> Stage:
+    """Fit, then time estimating."""
     shift, seconds = trial.estimated(estimator), []
-    with without_warnings():
+    with trials.without_warnings():
         for _ in range(n_repeats):
             start = time.perf_counter()
             estimator.estimate(trial.y_proba_target)
             seconds.append(time.perf_counter() - start)
-    return median(seconds), trial.adapted_by(shift), shift.n_iter, shift.gap
+    reached = median(seconds), trial.adapted_by(shift), shift.gap
+    return Stage(method, solver, shift.n_iter, *reached)
 
 
 # What the text leaves open: learning rate, halving and threshold
@@ -378,8 +305,7 @@ THRESHOLDS = {
 """Lengths of a step, in l2, at which a method stops; 0 stops after 1000 steps alone."""
 
 
-@dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(NamedTuple):
     """What a method reaches with a learning rate, halved every 50 steps or not, and a threshold.
 
     EM has no learning rate. `certified` and `l1_certified` are accuracy and L1 error of the
@@ -413,7 +339,7 @@ class _Likelihood:
     def of(cls, method: str, trial: Trial, estimator: PriorEstimator) -> "_Likelihood":
         excess = float(estimator.get_params().get("alpha", 1.0)) - 1
         if method in ("em", "map"):
-            ratio = prior_ratio(np.ones_like(trial.mean_prediction), trial.mean_prediction)
+            ratio = trials.prior_ratio(np.ones_like(trial.mean_prediction), trial.mean_prediction)
             return cls(trial.y_proba_target * ratio, np.ones(trial.y_target.size), excess)
         confusion = estimator.confusion_
         counts = DecisionCounts.from_arrays(trial.y_proba_target, decision=confusion.decision)
@@ -435,10 +361,8 @@ def run_sensitivity(
     outputs: Sequence[StoredOutputs],
     *,
     target: str | Path = "UNI",
-    methods: Sequence[str] = tuple(THRESHOLDS),
     n_seeds: int = 10,
     share: float = SHARE,
-    progress: Progress = iter,
 ) -> list[Sensitivity]:
     """Vary what the paper's text leaves open, without calibration.
 
@@ -447,15 +371,20 @@ def run_sensitivity(
     the hyper-prior a prior counts as at least 1e-8, so that every learning rate has a result.
     """
     found: list[Sensitivity] = []
-    for setting in progress(list(draws(outputs, [target], n_seeds, share, calibrated=(False,)))):
+    for setting in told(trials.draws(outputs, [target], n_seeds, share, calibrated=(False,))):
         trial = setting.draw()
-        for method in methods:
+        for method in THRESHOLDS:
+            where = setting.outputs.name, setting.target_name, method, setting.seed
             estimator = estimator_of(method, "certified")
             shift = trial.estimated(estimator)
             best = trial.adapted_by(shift), float(np.abs(shift.priors - trial.truth).sum())
             problem = _Likelihood.of(method, trial, estimator)
-            for reached in _variants(method, problem, trial.mean_prediction):
-                found += _measured_variants(setting, trial, method, problem, reached, best)
+            for halved, threshold, rates, P in _variants(method, problem, trial.mean_prediction):
+                for rate, p, objective in zip(rates, P.T, problem.objective(P), strict=True):
+                    error = float(np.abs(p - trial.truth).sum())
+                    reached = float(objective), trial.adapted(p), error
+                    how = rate, halved, threshold
+                    found.append(Sensitivity(*where, *how, *reached, *best, setting.network))
     return found
 
 
@@ -498,56 +427,29 @@ def _until(
     yield from reached.items()
 
 
-def _measured_variants(
-    setting: Setting,
-    trial: Trial,
-    method: str,
-    problem: _Likelihood,
-    reached: tuple[bool, float, Sequence[float | None], Vector],
-    best: tuple[float, float],
-) -> Iterator[Sensitivity]:
-    halved, threshold, rates, P = reached
-    for rate, p, objective in zip(rates, P.T, problem.objective(P), strict=True):
-        yield Sensitivity(
-            setting.outputs.name,
-            setting.target_name,
-            method,
-            setting.seed,
-            rate,
-            halved,
-            threshold,
-            float(objective),
-            trial.adapted(p),
-            float(np.abs(p - trial.truth).sum()),
-            *best,
-            setting.network,
-        )
-
-
 def sensitivity_as_markdown(found: Sequence[Sensitivity]) -> str:
     """Return accuracy less that of the certified maximum, and the L1 error, per learning rate.
 
     The last two columns take in every trial the learning rate of the best objective, as the
     paper's text does, from the decades and from the whole grid.
     """
-    rows: dict[tuple[str, str, bool, float], list[Sensitivity]] = {}
+    variants: dict[tuple[str, str, bool, float], list[Sensitivity]] = {}
     for one in found:
         where = f"{one.source} -> {one.target}"
-        rows.setdefault((where, one.method, one.halved, one.threshold), []).append(one)
+        variants.setdefault((where, one.method, one.halved, one.threshold), []).append(one)
     header = ["source -> target", "method", "halved", "threshold", "certified, L1"]
     header += [*(f"{rate:g}" for rate in DECADES), "best of decades, or EM", "best of 1-2-5"]
-    return markdown(header, [[*_variant_cells(*key), *_rate_cells(of)] for key, of in rows.items()])
-
-
-def _variant_cells(where: str, method: str, halved: bool, threshold: float) -> list[str]:
-    by_rate = "" if method == "em" else "yes" if halved else "no"
-    return [where, heading(method), by_rate, f"{threshold:g}" if threshold else "none"]
+    rows = []
+    for (where, method, halved, threshold), runs in variants.items():
+        by_rate = "" if method == "em" else "yes" if halved else "no"
+        how = [where, heading(method), by_rate, f"{threshold:g}" if threshold else "none"]
+        rows.append([*how, *_rate_cells(runs)])
+    return markdown(header, rows)
 
 
 def _rate_cells(found: Sequence[Sensitivity]) -> list[str]:
-    certified, error = (
-        np.mean([getattr(one, n) for one in found]) for n in ("certified", "l1_certified")
-    )
+    certified = np.mean([one.certified for one in found])
+    error = np.mean([one.l1_certified for one in found])
     cells = [f"{certified:.2f}, {error:.3f}"]
     if found[0].learning_rate is None:  # EM has one result, and no rates to choose from
         return [*cells, *[""] * len(DECADES), _difference_cell(found), ""]

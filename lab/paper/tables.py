@@ -1,9 +1,7 @@
 """The paper's tables: accuracy after adaptation per method, as mean and standard deviation."""
 
-import csv
-import io
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +13,6 @@ from lab.paper.trials import (
     COLUMNS,
     SHARE,
     SOLVERS,
-    Progress,
     Setting,
     Solver,
     Trial,
@@ -23,7 +20,7 @@ from lab.paper.trials import (
     estimator_of,
     solvers_of,
 )
-from lab.show import markdown
+from lab.show import markdown, told
 from priorshift import get_estimator
 
 LABELS = {
@@ -127,21 +124,20 @@ class ResultTable:
             ]
         return markdown(["source -> target", "BCTS", "column", *map(heading, self.methods)], rows)
 
-    def _cells(self, found: Mapping[str, tuple[float, float, int]]) -> list[str]:
-        rivals = {m: found[m][0] for m in self.methods if m in found and m not in BOUNDS}
-        best = max(rivals.values(), default=np.nan)
-        return [_cell(found.get(m), rivals.get(m) == best) for m in self.methods]
+    def _cells(self, found: Mapping[str, tuple[float, float, int]]) -> Iterator[str]:
+        best = max((found[m][0] for m in found if m not in BOUNDS), default=np.nan)
+        for method in self.methods:
+            mean, deviation, _ = found.get(method, (np.nan, np.nan, 0))
+            text = "" if method not in found else f"{mean:.2f} ± {deviation:.2f}"
+            yield f"**{text}**" if mean == best and method not in BOUNDS else text
 
     def rows(
         self,
     ) -> Iterator[tuple[tuple[str, str, bool, str], dict[str, tuple[float, float, int]]]]:
         """Yield each setting with mean, standard deviation and number of runs per method."""
-        found: dict[tuple[str, str, bool, str], dict[str, list[float]]] = {}
-        for r in self.records:
-            of_setting = found.setdefault((r.source, r.target, r.calibrated, r.solver), {})
-            of_setting.setdefault(r.method, []).append(r.accuracy)
-        for setting, by_method in found.items():
-            yield setting, {method: _summary(values) for method, values in by_method.items()}
+        for setting, by_method in by_setting(self.records).items():
+            found = {m: [r.accuracy for r in runs] for m, runs in by_method.items()}
+            yield setting, {m: (np.mean(a), spread(a), len(a)) for m, a in found.items()}
 
 
 def run_table(name: str, outputs: Sequence[StoredOutputs], **options: Any) -> ResultTable:
@@ -158,7 +154,6 @@ def run_tables(
     share: float = SHARE,
     methods: Sequence[str] = (),
     solvers: Sequence[Solver] = SOLVERS,
-    progress: Progress = iter,
 ) -> dict[str, ResultTable]:
     """Run some of the paper's tables on the same trials, each calibrated once.
 
@@ -178,12 +173,10 @@ def run_tables(
     solvers : sequence of {"paper", "released", "certified"}, optional
         By default all: the paper's text, the code that its authors released, and ours, one row
         each. Each has its own BCTS.
-    progress : callable, optional
-        Wraps the settings while they run, as `rich.progress.track` does.
     """
     shown = {name: _columns_of(name, methods) for name in names}
     records: dict[str, list[Record]] = {name: [] for name in names}
-    for setting in progress(list(draws(outputs, targets, n_seeds, share))):
+    for setting in told(draws(outputs, targets, n_seeds, share)):
         columns = _Columns(setting)
         for name in names:
             records[name].extend(columns.records(shown[name], solvers))
@@ -199,7 +192,6 @@ def run_samples(
     n_seeds: int = 10,
     share: float = SHARE,
     solvers: Sequence[Solver] = SOLVERS,
-    progress: Progress = iter,
 ) -> dict[int, ResultTable]:
     """Ask how many samples are needed: estimate from the target's first rows, adapt all of it.
 
@@ -208,7 +200,7 @@ def run_samples(
     """
     names = ("na", *dict.fromkeys(methods), "oracle")
     records: dict[int, list[Record]] = {}
-    for setting in progress(list(draws(outputs, [target], n_seeds, share, calibrated=(False,)))):
+    for setting in told(draws(outputs, [target], n_seeds, share, calibrated=(False,))):
         columns = _Columns(setting)
         n_target = columns.trial("paper").y_target.size
         for size in sorted({min(size, n_target) for size in sizes}):
@@ -229,12 +221,8 @@ def _columns_of(name: str, methods: Sequence[str]) -> tuple[str, ...]:
     return (*columns[:-1], *more, columns[-1])
 
 
-class _Found(NamedTuple):
-    """What a method reached in a trial."""
-
-    accuracy: float
-    l1_error: float | None = None
-    gap: float | None = None
+Found = tuple[float, float | None, float | None]
+"""Accuracy, error of the priors and gap of a method in a trial."""
 
 
 class _Columns:
@@ -243,7 +231,7 @@ class _Columns:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.trials: dict[str, Trial] = {}
-        self.known: dict[tuple[str, str, str, int | None], _Found | None] = {}
+        self.known: dict[tuple[str, str, str, int | None], Found | None] = {}
 
     def trial(self, solver: Solver) -> Trial:
         """Return the trial as a column sees it; without calibration all see the same."""
@@ -267,39 +255,31 @@ class _Columns:
                     seed, network = self.setting.seed, self.setting.network
                     yield Record(*where, solver, method, seed, *found, network=network)
 
-    def _measured(self, method: str, column: Solver, n_samples: int | None) -> _Found | None:
+    def _measured(self, method: str, column: Solver, n_samples: int | None) -> Found | None:
         solvers: tuple[str, ...] = () if method in LABELS else solvers_of(method)
         solver = column if column in solvers else "certified"
         key = (method, solver, column if self.setting.calibrated else "", n_samples)
         if key not in self.known:
-            trial = self.trial(column)
-            self.known[key] = (
-                self._known_priors(method, trial)
-                if method in LABELS
-                else _estimated(trial, method, solver, n_samples)
-            )
+            self.known[key] = self._run(method, solver, self.trial(column), n_samples)
         return self.known[key]
 
-    def _known_priors(self, method: str, trial: Trial) -> _Found | None:
+    def _run(self, method: str, solver: str, trial: Trial, n_samples: int | None) -> Found | None:
         retrained = self.setting.outputs.retrained
         match method:
             case "na":
                 error = np.abs(trial.mean_prediction - trial.truth).sum()
-                return _Found(trial.accuracy(trial.y_proba_target), float(error))
+                return trial.accuracy(trial.y_proba_target), float(error), None
             case "labels":
-                return _Found(trial.adapted(trial.truth, trial.label_frequencies))
+                return trial.adapted(trial.truth, trial.label_frequencies), None, None
+            case "predictions" | "oracle":
+                return trial.adapted(trial.truth), None, None
             case "retrained":
                 if retrained is None:
                     return None
-                return _Found(trial.accuracy(retrained.logits[trial.rows]))
-            case _:  # "oracle", and "predictions", as Table 1 calls it
-                return _Found(trial.adapted(trial.truth))
-
-
-def _estimated(trial: Trial, method: str, solver: str, n_samples: int | None) -> _Found:
-    shift = trial.estimated(estimator_of(method, solver), n_samples)
-    error = np.abs(shift.priors - trial.truth).sum()
-    return _Found(trial.adapted_by(shift), float(error), shift.gap)
+                return trial.accuracy(retrained.logits[trial.rows]), None, None
+        shift = trial.estimated(estimator_of(method, solver), n_samples)
+        error = np.abs(shift.priors - trial.truth).sum()
+        return trial.adapted_by(shift), float(error), shift.gap
 
 
 def heading(method: str) -> str:
@@ -307,24 +287,15 @@ def heading(method: str) -> str:
     return LABELS.get(method, method.upper())
 
 
-def as_csv(rows: Sequence[Any]) -> str:
-    """Return records as CSV, one row each."""
-    stream = io.StringIO()
-    first = rows[0]
-    names = first._fields if isinstance(first, tuple) else [f.name for f in fields(first)]
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([getattr(row, name) for name in names] for row in rows)
-    return stream.getvalue()
+def spread(values: Sequence[float]) -> float:
+    """Return the standard deviation, 0 of one value."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
-def _summary(values: list[float]) -> tuple[float, float, int]:
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return float(np.mean(values)), spread, len(values)
-
-
-def _cell(found: tuple[float, float, int] | None, best: bool) -> str:
-    if found is None:
-        return ""
-    text = f"{found[0]:.2f} ± {found[1]:.2f}"
-    return f"**{text}**" if best else text
+def by_setting(records: Iterable[Any]) -> dict[tuple[str, str, bool, str], dict[str, list[Any]]]:
+    """Return the runs of each method, by source, target, calibration and column."""
+    found: dict[tuple[str, str, bool, str], dict[str, list[Any]]] = {}
+    for r in records:
+        setting = found.setdefault((r.source, r.target, r.calibrated, r.solver), {})
+        setting.setdefault(r.method, []).append(r)
+    return found

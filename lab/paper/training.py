@@ -4,18 +4,11 @@ import json
 import platform
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from lab.paper.distributions import (
-    IMBALANCES,
-    OWN,
-    Indices,
-    require_count,
-    require_known,
-    split,
-)
+from lab.paper.distributions import IMBALANCES, OWN, Indices, require_known, split
 from lab.paper.images import ImageData, Images, with_label_noise
 from lab.paper.outputs import StoredOutputs
 from priorshift import __version__
@@ -46,8 +39,6 @@ class Recipe:
         Side of the images that the network sees.
     padding : int
         Black pixels added on each side before a random square is cut out.
-    n_runs : int
-        Number of networks that the paper trains.
 
     Examples
     --------
@@ -64,7 +55,6 @@ class Recipe:
     decay_every: int
     size: int
     padding: int
-    n_runs: int
 
     def rate(self, epoch: int, n_epochs: int) -> float:
         """Return the learning rate of one of `n_epochs` epochs."""
@@ -72,13 +62,13 @@ class Recipe:
 
 
 RECIPES = {
-    "fashion-mnist": Recipe("small", 30, 0.1, 12, 28, 2, 10),  # ours: not in the paper
-    "cifar-10": Recipe("resnet-32", 200, 0.1, 80, 32, 4, 10),
-    "cifar-100": Recipe("resnet-32", 200, 0.1, 80, 32, 4, 10),
-    "places365": Recipe("resnet-18", 30, 0.01, 10, 224, 0, 5),
-    "places365-lt": Recipe("resnet-18", 30, 0.01, 10, 224, 0, 5),
-    "imagenet-lt": Recipe("resnet-18", 90, 0.1, 30, 224, 0, 5),
-    "list": Recipe("resnet-18", 90, 0.1, 30, 224, 0, 1),  # as ImageNet
+    "fashion-mnist": Recipe("small", 30, 0.1, 12, 28, 2),  # ours: not in the paper
+    "cifar-10": Recipe("resnet-32", 200, 0.1, 80, 32, 4),
+    "cifar-100": Recipe("resnet-32", 200, 0.1, 80, 32, 4),
+    "places365": Recipe("resnet-18", 30, 0.01, 10, 224, 0),
+    "places365-lt": Recipe("resnet-18", 30, 0.01, 10, 224, 0),
+    "imagenet-lt": Recipe("resnet-18", 90, 0.1, 30, 224, 0),
+    "list": Recipe("resnet-18", 90, 0.1, 30, 224, 0),  # as ImageNet
 }
 """How each data set is trained (the paper's supplement A)."""
 
@@ -122,9 +112,8 @@ class Plan:
         require_known(self.source, (*IMBALANCES, OWN), "source")
         if self.sampler is not None:
             require_known(self.sampler, IMBALANCES, "sampler")
-        require_count(self.n_epochs, "n_epochs")
-        if self.largest is not None:
-            require_count(self.largest, "largest")
+        if self.n_epochs < 1:
+            raise ValueError(f"n_epochs must be at least 1; got {self.n_epochs!r}.")
         if not 0 <= self.label_noise <= 0.5:
             raise ValueError(f"label_noise must be from 0 to 0.5; got {self.label_noise!r}.")
         if self.learning_rate is not None and not 0 < self.learning_rate < np.inf:
@@ -143,13 +132,8 @@ class Plan:
         noise = f"-noise{100 * self.label_noise:g}" if self.label_noise else ""
         return f"{self.dataset}-{self.source}{self.largest or ''}{noise}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain values."""
-        return asdict(self)
 
-
-@dataclass(frozen=True, eq=False)
-class Parts:
+class Parts(NamedTuple):
     """Images and rows that a run trains, validates and tests on."""
 
     train: tuple[Images, Indices]
@@ -159,29 +143,22 @@ class Parts:
 
 def draw(data: ImageData, plan: Plan) -> Parts:
     """Draw the training and validation rows of a plan; the test rows are all test images."""
-    parts = _drawn(data, plan)
-    if not plan.label_noise:
-        return parts
-    rng = np.random.default_rng([plan.seed, data.n_classes, 1])  # the rows stay those without noise
-    images, rows = parts.train
-    noisy = with_label_noise(images, rows, plan.label_noise, rng)
-    return replace(parts, train=(noisy, rows))
-
-
-def _drawn(data: ImageData, plan: Plan) -> Parts:
     rng = np.random.default_rng([plan.seed, data.n_classes])
-    test = data.test, np.arange(data.test.y.size)
+    images, held = data.train, data.train if data.val is None else data.val
     if data.val is None:
-        train, val = split(data.train.y, plan.source, rng, largest=plan.largest)
-        return Parts((data.train, train), (data.train, val), test)
-    whole = OWN if data.name == "list" else "LT"
-    if plan.source != whole or plan.largest is not None:
-        raise ValueError(
-            f"{data.name} comes with a validation list and is used whole: leave out `largest`, and "
-            f"source must be {whole!r}."
-        )
-    every = np.arange(data.train.y.size), np.arange(data.val.y.size)
-    return Parts((data.train, every[0]), (data.val, every[1]), test)
+        train, val = split(images.y, plan.source, rng, largest=plan.largest)
+    else:
+        whole = OWN if data.name == "list" else "LT"
+        if plan.source != whole or plan.largest is not None:
+            raise ValueError(
+                f"{data.name} comes with a validation list and is used whole: leave out `largest`, "
+                f"and source must be {whole!r}."
+            )
+        train, val = np.arange(images.y.size), np.arange(held.y.size)
+    if plan.label_noise:
+        rng = np.random.default_rng([plan.seed, data.n_classes, 1])  # rows stay as without noise
+        images = with_label_noise(images, train, plan.label_noise, rng)
+    return Parts((images, train), (held, val), (data.test, np.arange(data.test.y.size)))
 
 
 def train_classifier(
@@ -231,21 +208,19 @@ def train_classifier(
         return path
     parts = draw(data, plan)
     plans = [plan] if retrain is None else [plan, replace(plan, sampler=retrain)]
-    checkpoints = [_checkpoint(path, each) for each in plans]
+    checkpoints = [
+        path.with_name(f"{path.stem}{name}.checkpoint.pt")
+        for name in ("", f"-retrained-{retrain}")[: len(plans)]
+    ]
     trained = [
         _train(data, parts, each, checkpoint, initial_weights, device, watch)
         for each, checkpoint in zip(plans, checkpoints, strict=True)
     ]
-    first = trained[0][0]
-    outputs = StoredOutputs.of(
-        path.stem,
-        train=first["train"],
-        val=first["val"],
-        test=first["test"],
-        retrained=None if retrain is None else trained[1][0]["test"],
-    )
+    (first, _), *twin = trained
+    retrained = twin[0][0]["test"] if twin else None
+    outputs = StoredOutputs.of(path.stem, **first, retrained=retrained)
     outputs.save(path)
-    histories = [found[1] for found in trained]
+    histories = [history for _, history in trained]
     record = _provenance(data, plan, parts, outputs, retrain, device, histories)
     write_text(path.with_suffix(".json"), json.dumps(record, indent=1) + "\n")
     for checkpoint in checkpoints:
@@ -273,11 +248,6 @@ def _is_finished(path: Path, plan: Plan, retrain: str | None) -> bool:
     return True
 
 
-def _checkpoint(path: Path, plan: Plan) -> Path:
-    name = path.stem if plan.sampler is None else f"{path.stem}-retrained-{plan.sampler}"
-    return path.with_name(f"{name}.checkpoint.pt")
-
-
 def _train(
     data: ImageData,
     parts: Parts,
@@ -287,29 +257,23 @@ def _train(
     device: str,
     watch: "Watcher",
 ) -> tuple[dict[str, Any], list["Epoch"]]:
-    from lab.paper.networks import (
-        Scale,
-        load_weights,
-        make_network,
-        predict_logits,
-        train_network,
-    )
+    from lab.paper import networks
 
     images, rows = parts.train
     n_channels = images.pixels(rows[:1]).shape[-1]
-    network = make_network(plan.recipe.network, data.n_classes, n_channels, plan.seed)
+    network = networks.make_network(plan.recipe.network, data.n_classes, n_channels, plan.seed)
     if initial_weights is not None:
-        load_weights(network, initial_weights)
+        networks.load_weights(network, initial_weights)
     network.to(device)
-    scale = Scale.of(images, rows, device)
-    history = train_network(network, images, rows, plan, scale, checkpoint=checkpoint, watch=watch)
-    wanted = {"test": parts.test}
-    if plan.sampler is None:
-        wanted |= {"train": parts.train, "val": parts.val}
-    outputs = {
-        name: (predict_logits(network, *part, plan.recipe.size, scale), part[0].y[part[1]])
-        for name, part in wanted.items()
-    }
+    scale = networks.Scale.of(images, rows, device)
+    history = networks.train_network(
+        network, images, rows, plan, scale, checkpoint=checkpoint, watch=watch
+    )
+    outputs = {}
+    for name, (of_part, wanted) in parts._asdict().items():
+        if name == "test" or plan.sampler is None:
+            logits = networks.predict_logits(network, of_part, wanted, plan.recipe.size, scale)
+            outputs[name] = logits, of_part.y[wanted]
     return outputs, history
 
 
@@ -323,7 +287,12 @@ def _provenance(
     histories: list[list["Epoch"]],
 ) -> dict[str, Any]:
     images, rows = parts.train
-    known = ("train", "val", "test") if retrain is None else ("train", "val", "test", "retrained")
+    known = {name: getattr(outputs, name) for name in ("train", "val", "test", "retrained")}
+    accuracy = {
+        name: round(float((part.logits.argmax(axis=1) == part.y).mean()), 4)
+        for name, part in known.items()
+        if part is not None
+    }
     return {
         "dataset": plan.dataset,
         "source": plan.source,
@@ -339,7 +308,7 @@ def _provenance(
         "batch_size": BATCH_SIZE,
         "learning_rate": plan.learning_rate,
         "retrained_for": retrain,
-        "accuracy": {name: _accuracy(outputs, name) for name in known},
+        "accuracy": accuracy,
         "history": [[asdict(epoch) for epoch in history] for history in histories],
         "device": device,
         "versions": {
@@ -349,11 +318,6 @@ def _provenance(
             "torch": str(require_torch().__version__),
         },
     }
-
-
-def _accuracy(outputs: StoredOutputs, name: str) -> float:
-    part = getattr(outputs, name)
-    return round(float((part.logits.argmax(axis=1) == part.y).mean()), 4)
 
 
 def require_torch() -> Any:

@@ -3,7 +3,7 @@
 import csv
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from lab.paper.distributions import Indices, Vector, distribution, largest_sample
 from lab.paper.images import read_list
-from lab.paper.outputs import Floats, Part, StoredOutputs
+from lab.paper.outputs import Floats, StoredOutputs
 from priorshift import (
     BCTS,
     ConvergenceWarning,
@@ -50,9 +50,6 @@ CALIBRATORS: dict[Solver, BCTS] = {
 }
 """Each column has its own BCTS: rows of validation weighted to the classes of training, to the best
 fit or as released; and, in ours, the likelihood of labels that were sampled class by class."""
-
-Progress = Callable[[Sequence["Setting"]], Iterable["Setting"]]
-"""Wraps the settings while they run, as `rich.progress.track` does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,9 +198,11 @@ def draw_trial(
     val = outputs.val[largest_sample(outputs.val.y, outputs.val.label_frequencies(), share, rng)]
     rows = rng.permutation(largest_sample(outputs.test.y, target, share, rng))
     frequencies = outputs.train.label_frequencies()
-    probabilities = (
-        _calibration(val, frequencies, solver) if calibrated else partial(softmax, axis=1)
-    )
+    if calibrated:
+        given = {"source_label_priors": frequencies, "classes": np.arange(outputs.n_classes)}
+        probabilities = clone(CALIBRATORS[solver]).fit(val.logits, val.y, **given).predict_proba
+    else:
+        probabilities = partial(softmax, axis=1)
     mean = probabilities(outputs.train.logits).mean(axis=0, dtype=np.float64)
     return Trial(
         probabilities(val.logits),
@@ -214,13 +213,6 @@ def draw_trial(
         frequencies,
         rows,
     )
-
-
-def _calibration(val: Part, frequencies: Vector, solver: Solver) -> Callable[[Floats], Floats]:
-    bcts = clone(CALIBRATORS[solver]).fit(
-        val.logits, val.y, source_label_priors=frequencies, classes=np.arange(frequencies.size)
-    )
-    return bcts.predict_proba
 
 
 def draws(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,13 +30,11 @@ from priorshift.border import (
     check_proba,
     column_of,
     draw_judged_rows,
-    is_named,
     known_labels,
     order_in_words,
-    ordered,
     read_labelled,
+    read_proba,
     warn_if_adapted,
-    warn_of_missing_names,
     whole,
 )
 from priorshift.estimators import (
@@ -233,9 +231,8 @@ class Assessment:
             raise ValueError(
                 "rows to label are chosen by probabilities; of decisions, label rows at random."
             )
-        rows = check_proba(y_proba, tables=True, classes=self.estimate.classes)
-        values = whole(ordered(rows, self.estimate.classes).values)
-        target = evidence.act_on_target(self._full, self.calibrated_mean, values)
+        values = whole(read_proba(y_proba, self.estimate.classes, tables=True).values)
+        target = evidence.act(self._full, self.calibrated_mean, values)
         goal = self.judged_by.at(self.estimate.priors)
         return evidence.draw_rows_to_label(goal, target, n, random_state)
 
@@ -271,26 +268,23 @@ class Assessment:
         )
         found = {name: getattr(self, name) for name in parts.split()}
         shares, names = self.decided_shares, self.estimate.classes.tolist()
-        return {
+        told = {
             "verdict": self.verdict,
             "action": self.action,
             "sentence": self.sentence,
-            "reasons": list(self.reasons),
-            "facts": [{"name": one.name, **plain(one.numbers)} for one in self.facts],
+            "reasons": self.reasons,
+            "facts": [{"name": one.name, **one.numbers} for one in self.facts],
             "goal": self.goal,
             "explained": self.explained,
-            "explained_interval": None
-            if self.explained_interval is None
-            else list(self.explained_interval),
-            "decided_shares": None
-            if shares is None
-            else dict(zip(names, shares.tolist(), strict=True)),
+            "explained_interval": self.explained_interval,
+            "decided_shares": None if shares is None else dict(zip(names, shares, strict=True)),
             "n_val": self.n_val,
             "n_target": self.n_target,
             "rows_looked_at": self.rows_looked_at,
             **{name: None if part is None else part.to_dict() for name, part in found.items()},
-            "warnings": list(self.warnings),
+            "warnings": self.warnings,
         }
+        return dict(plain(told))
 
     @property
     def shares_title(self) -> str:
@@ -449,24 +443,26 @@ def assess(
         source_priors = method.source_priors if method.source_priors_from == GIVEN else None
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
-    if data.decided_shares is not None and goal == "log_loss":
+    by_decisions = data.decided_shares is not None
+    if by_decisions and goal == "log_loss":
         raise ValueError('goal="log_loss" needs probabilities; decisions have none.')
     seed = 0 if random_state is None else random_state
     rows, labels = data.y_proba_val, data.classes[data.y_val]
-    fitted, missing, past, mean, groups = None, [], None, None, None
-    with _collected() as told:
+    missing: list[Fact] = []
+    fitted = past = mean = groups = None
+    with warnings.catch_warnings(record=True) as caught:  # the assessment tells them
+        warnings.simplefilter("always")
         if isinstance(method, PriorEstimate):
             estimate = method
         else:
-            if isinstance(method, str) and method == "auto" and data.decided_shares is not None:
+            if by_decisions and isinstance(method, str) and method == "auto":
                 method = "cm-l"
-            named = isinstance(method, str)
             if isinstance(method, PriorEstimator) and hasattr(method, "classes_"):
                 fitted = method
             else:
                 fitted = as_estimator(method)
                 known = fitted.get_params()
-                if named and random_state is not None and "random_state" in known:
+                if isinstance(method, str) and random_state is not None and "random_state" in known:
                     fitted.set_params(random_state=random_state)
                 if "goal" in known and (costs is not None or goal != "accuracy"):
                     fitted.set_params(costs=costs, goal=goal)
@@ -476,16 +472,14 @@ def assess(
             used = fitted.target_labels == "required" or (
                 fitted.target_labels == "used" and data.labelled.size
             )
-            told_labels: Any = {"y_target": data.labels} if used else {}
+            told: Any = {"y_target": data.labels} if used else {}
             try:
-                estimate = fitted.estimate(
-                    data.y_proba_target, confidence_level, seed, **told_labels
-                )
+                estimate = fitted.estimate(data.y_proba_target, confidence_level, seed, **told)
             except ValueError as error:  # the method has no interval
-                estimate = fitted.estimate(data.y_proba_target, **told_labels)
+                estimate = fitted.estimate(data.y_proba_target, **told)
                 missing.append(fact("no_interval", error=str(error)))
         aim = Goal.of(costs, goal, data.classes)
-        if data.decided_shares is None:
+        if not by_decisions:
             if groups_val is not None:
                 name = argument("groups_val")
                 grouped = evidence.read_groups(groups_val, labels.size, None, name)
@@ -496,9 +490,19 @@ def assess(
             mean = evidence.fit_mean(fitted, data.classes, rows, labels, groups=groups, **given)
             if past is not None and past.n_groups < evidence.FEWEST_GROUPS:
                 groups = None  # too few to tell how groups differ: rows count
-        case = Case(data, estimate, confidence_level, aim, mean, groups)
-        found = case.tell(*_test(data, given, seed), past, assume_prior_shift)
-    return replace(found, facts=(*found.facts, *missing), warnings=tuple(told))
+        found = Case(
+            data,
+            estimate,
+            _test(data, given, seed, missing),
+            level=confidence_level,
+            goal=aim,
+            fitted=mean,
+            groups=groups,
+            past=past,
+            assumed=assume_prior_shift,
+        ).tell(missing)
+    said = dict.fromkeys(str(warning.message) for warning in caught)
+    return replace(found, warnings=tuple(said))
 
 
 class Verdicts:
@@ -562,24 +566,26 @@ class Verdicts:
             return "leave"  # decisions cannot be adapted
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
         known: Any = {"source_label_priors": self.source_label_priors}
-        with _collected():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             if self._mean is None:
                 self._mean = evidence.fit_mean(None, data.classes, *rows[:2], **known)
-            case, shifted = Case(data, estimate, fitted=self._mean), None
+            test = None
             with suppress(ValueError):  # too few rows
                 known |= {"classes": data.classes, "effect": False, "random_state": 0}
-                shifted = evidence.detect_shift(*rows, **known).rejected
-            return case.judge(shifted).verdict
+                test = evidence.detect_shift(*rows, **known)
+            return Case(data, estimate, test, fitted=self._mean).ruling.verdict
 
 
 # Inputs
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(NamedTuple):
     """Checked inputs; of a large target a sample.
 
-    `labelled` are the rows of the target with a label, `y_target` their labels.
+    `labelled` are the rows of the target with a label, `y_target` their labels, and `labels` these
+    by name, None elsewhere. `decided_shares` are those of decisions as counted, None where there
+    are probabilities.
     """
 
     classes: Labels
@@ -588,22 +594,9 @@ class Data:
     y_proba_target: Predictions
     labelled: Indices
     y_target: Indices
+    labels: NDArray[np.object_]
     n_target: int
-
-    @property
-    def labels(self) -> NDArray[np.object_]:
-        """Labels of the target by name; None where there is none."""
-        labels = np.full(self.y_proba_target.shape[0], None, dtype=object)
-        labels[self.labelled] = self.classes[self.y_target]
-        return labels
-
-    @property
-    def decided_shares(self) -> Vector | None:
-        """Shares of the decisions as counted; None where there are probabilities."""
-        decided = self.y_proba_target.decided
-        if decided is None:
-            return None
-        return np.bincount(decided, minlength=self.classes.size) / decided.size
+    decided_shares: Vector | None
 
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
@@ -612,36 +605,27 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     )
     y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")
     warn_if_adapted(y_proba_target, "y_proba_target")
-    target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
-    if is_named(validation):
-        warn_of_missing_names(y_proba_target, names, "y_proba_target")
-    target = ordered(target, names, "y_proba_target")
+    named = validation.named
+    target = read_proba(y_proba_target, names, "y_proba_target", tables=True, named=named)
     n, K = target.shape
     index = draw_judged_rows(n, K)
     target = target.take(index)
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
     kept = (position < index.size) & (index[np.minimum(position, index.size - 1)] == known)
-    return Data(names, validation, y, target, position[kept], truth[kept], n)
-
-
-@contextmanager
-def _collected() -> Iterator[list[str]]:
-    """Collect what is warned of, once each: the assessment tells it."""
-    told: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield told
-    told.extend(dict.fromkeys(str(warning.message) for warning in caught))
+    labelled, truth, shares = position[kept], truth[kept], None
+    labels = np.full(index.size, None, dtype=object)
+    labels[labelled] = names[truth]
+    if target.decided is not None:
+        shares = np.bincount(target.decided, minlength=K) / target.decided.size
+    return Data(names, validation, y, target, labelled, truth, labels, n, shares)
 
 
 # The evidence
 
 
 class Case:
-    """What validation and labels of the target say of an estimate, under either reading.
-
-    `judge` asks for the verdict, `tell` puts everything together.
+    """What validation and labels of the target say of an estimate, and the verdict on it.
 
     Attributes
     ----------
@@ -654,9 +638,6 @@ class Case:
         What actions gain by validation and predictions.
     changed : float
         Share of the decisions that adapting in full changes.
-    diagnostics : Diagnostics or None
-    before, after : Expected or None
-        The goal's score by validation, before and after adapting.
     measured, ppi : Measured and PriorEstimate, or None
         The goal and the shares by labels of the target.
     errs_otherwise : bool
@@ -665,37 +646,31 @@ class Case:
         What actions gain by labels of the target; class shares by them, and their variance.
     unknown_classes : list
         Classes that nothing is known of, so that predictions cannot be adapted to them.
-    missing : list of Fact
+    obstacle : Fact or None
+        Why nothing can be judged.
+    near : Backtest or None
+        Labelled history, if some group of it moved as far as the target.
+    ruling : Ruling
     """
 
     def __init__(
         self,
         data: Data,
         estimate: PriorEstimate,
+        test: evidence.ShiftTest | None = None,
+        *,
         level: float = 0.95,
         goal: Goal = ACCURACY,
         fitted: CalibratedMean | None = None,
         groups: Indices | None = None,
+        past: evidence.Backtest | None = None,
+        assumed: bool = False,
     ) -> None:
-        goal, own = goal.at(estimate.priors), estimate.decision
-        self.data, self.estimate, self.level, self.goal = data, estimate, level, goal
+        self.given, own, goal = estimate, estimate.decision, goal.at(estimate.priors)
+        self.data, self.test, self.past, self.level, self.goal = data, test, past, level, goal
+        self.assumption = None if test is None else test.assumption
         self.unit = evidence.Expected if goal.in_points else evidence.ExpectedNumber
         self.unknown_classes: list[Any] = [] if own is None else list(own["unknown_classes"])
-        self.diagnostics: evidence.Diagnostics | None = None
-        self.missing: list[Fact] = []
-        rows = data.y_proba_val, data.classes[data.y_val], data.y_proba_target
-        try:
-            self.diagnostics = evidence.diagnose(*rows, estimate, confidence_level=level)
-        except ValueError as error:
-            if data.decided_shares is None:  # of decisions, it is about adapting them
-                self.missing.append(fact("no_diagnostics", error=str(error)))
-        self.before: evidence.Expected | None = None
-        self.after: evidence.Expected | None = None
-        if goal.name != "accuracy":
-            self._score()
-        elif self.diagnostics is not None:
-            self.before = self.diagnostics.accuracy_before
-            self.after = self.diagnostics.accuracy_after
         # both readings of the target, and what actions gain under each
         self.mean: PriorEstimate | None = None
         self.kind, self.moved, self.changed = Kind(), 0.0, 0.0
@@ -705,18 +680,20 @@ class Case:
         if fitted is not None:
             mean = self.mean = fitted.estimate(data.y_proba_target, level)
             if own is not None:
-                estimate = self.estimate = replace(estimate, calibration=mean.calibrator)
-            target = evidence.act_on_target(estimate, mean, data.y_proba_target.values)
-            validation = evidence.act(estimate, data.y_proba_val.values, fitted.out_of_fold())
-            shares = evidence.shares_by_reading(estimate, mean)
-            self.moved = float(np.abs(shares.estimate - shares.before).sum() / 2)
+                estimate = replace(estimate, calibration=mean.calibrator)
+            target = evidence.act(estimate, mean, data.y_proba_target.values)
+            rows = data.y_proba_val.values
+            validation = evidence.act(estimate, mean, rows, fitted.out_of_fold())
+            assert mean.source_priors is not None
+            before, p, m = mean.source_priors, estimate.priors, mean.priors
+            self.moved = float(np.abs(p - before).sum() / 2)
             kind = Kind(1.0, 1.0, 1.0)  # nothing speaks against prior shift
             if data.classes.size <= MOST_CLASSES:
                 sides = validation.y_proba, data.y_val, target.y_proba
-                kind = evidence.explain_by_priors(*sides, shares.before, level)
-            ratio = evidence.amplification(shares.estimate, shares.mean, shares.before)
-            self.kind = kind._replace(amplification=ratio)
-            known = (goal, validation, data.y_val, target, shares, groups)
+                kind = evidence.explain_by_priors(*sides, before, level)
+            self.kind = kind._replace(amplification=evidence.amplification(p, m, before))
+            shares, covariance = np.array([before, m, p]), evidence.share_covariance(estimate)
+            known = (goal, validation, data.y_val, target, shares, covariance, groups)
             self.promises = {
                 "calibrate": evidence.promise(*known, adapts=False),
                 "adapt": evidence.promise(*known, adapts=True),
@@ -726,6 +703,7 @@ class Case:
                 self.promises["adapt"] = self.promises["adapt"]._replace(prior=expected)
             decided = goal.decide(target.adapted), goal.decide(target.y_proba)
             self.changed = float((decided[0] != decided[1]).mean())
+        self.estimate = estimate
         # labels of the target
         differ = evidence.rows_that_differ(goal, target)
         strata = evidence.Strata(differ, data.labelled, data.y_target)
@@ -740,28 +718,26 @@ class Case:
                 self.shares = evidence.measure_shares(target.calibrated, strata)
             if fitted is not None and strata.tell:
                 self.gains = evidence.measure_gains(goal, target, strata)
-
-    def _score(self) -> None:
-        """Work out the goal's score to expect on the target, before and after adapting.
-
-        Per class as on validation, weighted by the estimated shares; in balanced accuracy all
-        classes weigh the same. The estimate that made the rule also scores it.
-        """
-        data, estimate, goal = self.data, self.estimate, self.goal
-        rows, y, K = data.y_proba_val.values, data.y_val, data.classes.size
-        seen, noise = np.bincount(y, minlength=K) > 0, np.zeros((K, K))
-        shares = np.where(seen, estimate.priors, 0.0)
-        if not shares.any():
+        # the verdict; decisions cannot be adapted one by one, and are always left
+        self.obstacle = self._find_obstacle(assumed)
+        self.assumed = assumed and self.obstacle is None
+        self.near = past if past is not None and past.reaches(self.moved) else None
+        why = None if self.obstacle is None else self.obstacle.name
+        if data.decided_shares is not None:
+            verdict: Verdict = "unclear" if why is not None and self.ppi is None else "leave"
+            self.ruling = Ruling(verdict, "none", why or "decisions", zero)
             return
-        if goal.name == "balanced_accuracy":
-            shares = seen.astype(np.float64)
-        elif estimate.standard_error is not None:
-            noise = np.diag(estimate.standard_error**2)
-        adapted = evidence.ungated(estimate).adapt(Predictions.from_checked(rows))
-        known = (y, shares / shares.sum(), noise, self.level, goal.bounds)
-        self.before, self.after = (
-            self.unit(**evidence.expected_score(goal.scores(y, one), *known).to_dict())
-            for one in (rows, adapted)
+        # without a test, what the method decided tells whether the class balance changed
+        shifted = own is None or own["reason"] != "no_shift" if test is None else test.rejected
+        self.ruling = judge(
+            self.promises,
+            self.kind,
+            shifted=shifted or self.kind.explained is not None,
+            measured=self.gains,
+            past=None if self.near is None else self.near.gains,
+            assumed=self.assumed,
+            obstacle=why,
+            worth=WORTH * goal.cost_of_error(estimate.priors),
         )
 
     def _measure(self, target: evidence.Acted, strata: evidence.Strata) -> None:
@@ -807,59 +783,14 @@ class Case:
             promised,
             p_value,
         )
-        weights = np.ones(len(target.y_proba))
-        weights[data.labelled] = weight
-        shares = (
-            PPI()
-            .fit(classes=data.classes)
-            .estimate(
-                data.y_proba_target,
-                level,
-                y_target=data.labels,
-                sample_weight=None if alike else weights,
-            )
-        )
+        weights = None
+        if not alike:
+            weights = np.ones(len(target.y_proba))
+            weights[data.labelled] = weight
+        known: Any = {"y_target": data.labels, "sample_weight": weights}
+        shares = PPI().fit(classes=data.classes).estimate(data.y_proba_target, level, **known)
         unseen = np.setdiff1d(np.array(self.estimate.unseen_classes), data.classes[y]).tolist()
         self.ppi = replace(shares, unseen_classes=tuple(unseen))
-
-    # The verdict
-
-    def judge(
-        self,
-        shifted: bool | None,
-        test: evidence.ShiftTest | None = None,
-        past: evidence.Backtest | None = None,
-        assumed: bool = False,
-    ) -> Ruling:
-        """Ask for the verdict; decisions cannot be adapted one by one, and are always left.
-
-        Without a test, what the method decided tells whether the class balance changed.
-        """
-        self.test, self.past = test, past
-        self.assumption = None if test is None else test.assumption
-        self.obstacle = self._find_obstacle(assumed)
-        self.assumed = assumed and self.obstacle is None
-        self.near = past if past is not None and past.reaches(self.moved) else None
-        why = None if self.obstacle is None else self.obstacle.name
-        if self.data.decided_shares is not None:
-            lost = why is not None and self.ppi is None
-            verdict: Verdict = "unclear" if lost else "leave"
-            self.ruling = Ruling(verdict, "none", why or "decisions", Gain(0.0, 0.0))
-            return self.ruling
-        decided = self.estimate.decision
-        if shifted is None:
-            shifted = decided is None or decided["reason"] != "no_shift"
-        self.ruling = judge(
-            self.promises,
-            self.kind,
-            shifted=shifted or self.kind.explained is not None,
-            measured=self.gains,
-            past=None if self.near is None else self.near.gains,
-            assumed=self.assumed,
-            obstacle=why,
-            worth=WORTH * self.goal.cost_of_error(self.estimate.priors),
-        )
-        return self.ruling
 
     def _find_obstacle(self, assumed: bool) -> Fact | None:
         """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
@@ -954,28 +885,30 @@ class Case:
             return reading
         return evidence.shares_by_labels(reading, *self.shares, self.level)
 
-    # The facts
-
-    def facts(self, report: PriorEstimate) -> Iterator[Fact]:
-        """List what the verdict rests on, and what would help where it is unclear."""
+    def facts(
+        self,
+        report: PriorEstimate,
+        diagnostics: evidence.Diagnostics | None,
+        missing: list[Fact],
+    ) -> Iterator[Fact]:
+        """List what the verdict rests on, what is missing, and what would help if it is unclear."""
         data, estimate, mean, goal = self.data, self.estimate, self.mean, self.goal
         level, test, labels, kind = self.level, self.test, self.measured, self.kind
+        found, sizes = self.assumption, {"n_val": data.y_val.size, "n_target": data.n_target}
         if self.obstacle is not None:
             yield self.obstacle
         if self.gains is not None and (seen := self._seen_before()) is not None:
             yield seen
         if test is not None:  # how far it changed is what the estimate says, as everywhere
             yield test.fact((report if mean is None else estimate).total_variation)
-        found = self.assumption
-        if mean is None:
-            if found is None:
-                yield fact("by_decisions", n_target=data.n_target)
-            elif not (found.rejected or self.errs_otherwise):  # else it is said elsewhere
+        if mean is None and found is None:
+            yield fact("by_decisions", n_target=data.n_target)
+        elif mean is None and found is not None:
+            if not (found.rejected or self.errs_otherwise):  # else it is said elsewhere
                 yield found.fact_of_decisions()
         else:
             if kind.explained is None:
                 noticed = test is not None and test.rejected
-                sizes = {"n_val": data.y_val.size, "n_target": data.n_target}
                 yield fact("little_changed" if noticed else "nothing_changed", **sizes)
             elif data.classes.size <= MOST_CLASSES:
                 yield fact("explained", share=kind.explained, low=kind.low, high=kind.high)
@@ -984,10 +917,11 @@ class Case:
                 yield fact("assumed", share=None if well else kind.explained)
             if found is not None and (found.n_repeated_val or found.n_repeated_target):
                 yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
-            full = self.promises["adapt"]
-            readings = {"if_prior_shift": full.prior, "if_covariate_shift": full.covariate}
-            for name, gain in readings.items():
-                possible = (-1.0, 1.0) if goal.in_points else None
+            full, possible = self.promises["adapt"], (-1.0, 1.0) if goal.in_points else None
+            for name, gain in (
+                ("if_prior_shift", full.prior),
+                ("if_covariate_shift", full.covariate),
+            ):
                 bounds = asdict(evidence.Expected.of(*gain, level, possible))
                 yield fact(name, goal=goal.name, **bounds, level=level, changed=self.changed)
         if self.past is not None:
@@ -995,30 +929,41 @@ class Case:
             if self.near is None:
                 yield fact("moved_further", moved=self.moved)
         if labels is not None:
-            n, before, after = labels.n_labelled, labels.before.value, labels.after.value
+            n, before, after = labels.n_labelled, labels.before, labels.after
             if mean is None:
-                yield fact("measured_decisions", n=n, right=before)
+                yield fact("measured_decisions", n=n, right=before.value)
             else:
-                spans = {
-                    "before_interval": (labels.before.low, labels.before.high),
-                    "after_interval": (labels.after.low, labels.after.high),
-                }
-                yield fact("measured", goal=goal.name, n=n, before=before, after=after, **spans)
+                yield fact(
+                    "measured",
+                    goal=goal.name,
+                    n=n,
+                    before=before.value,
+                    after=after.value,
+                    before_interval=(before.low, before.high),
+                    after_interval=(after.low, after.high),
+                )
             if self.errs_otherwise:
                 promised = labels.expected_before
                 yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)
             elif labels.p_value is not None:
                 yield fact("as_on_validation", p_value=labels.p_value)
         if mean is not None:
+            assert report.interval is not None
+            assert mean.source_priors is not None
             apart = np.abs(estimate.priors - mean.priors)
             k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
-            assert report.interval is not None
             low, high = report.interval[k].tolist()
-            known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
-            known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
-            assert mean.source_priors is not None
-            known["before"] = float(mean.source_priors[k])
-            yield fact("readings", **known, low=low, high=high, level=level)
+            yield fact(
+                "readings",
+                label=str(data.classes[k]),
+                report=float(report.priors[k]),
+                mean=float(mean.priors[k]),
+                prior=float(estimate.priors[k]),
+                before=float(mean.source_priors[k]),
+                low=low,
+                high=high,
+                level=level,
+            )
             # where one of two classes is rare, accuracy says little
             if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < 0.05:
                 label, other = data.classes[np.argsort(report.priors)].tolist()
@@ -1030,15 +975,15 @@ class Case:
         decided = estimate.decision
         if decided is not None and decided["mismatch"] is not None:
             yield fact("mismatch", text=decided["mismatch"])
-        yield from self.missing
+        yield from missing
         if (looked_at := data.y_proba_target.shape[0]) < data.n_target:
             yield fact("sampled", n=looked_at, n_target=data.n_target)
         if self.ruling.verdict != "unclear" or self.obstacle is not None:
             return
         # more rows, and always a few labels
-        counts, judged = np.bincount(data.y_val, minlength=data.classes.size), self.diagnostics
+        counts = np.bincount(data.y_val, minlength=data.classes.size)
         rarest = int(counts.argmin())
-        effective = FEW_ROWS if judged is None else judged.effective_sample_size
+        effective = FEW_ROWS if diagnostics is None else diagnostics.effective_sample_size
         if min(effective, counts[rarest]) < FEW_ROWS:
             few = {"label": str(data.classes[rarest]), "n": int(counts[rarest])}
             yield fact("more_validation", **few, n_val=data.y_val.size)
@@ -1046,24 +991,25 @@ class Case:
             yield fact("more_target", n=data.n_target)
         yield fact("label_rows", n=min(LABELS, data.n_target), more=labels is not None)
 
-    def tell(
-        self,
-        test: evidence.ShiftTest | None = None,
-        untested: tuple[Fact, ...] = (),
-        past: evidence.Backtest | None = None,
-        assumed: bool = False,
-    ) -> Assessment:
-        """Rule on the case, and say why."""
-        data, estimate, goal = self.data, self.estimate, self.goal
-        shifted = None if test is None else test.rejected
-        ruling = self.judge(shifted, test, past, assumed)
-        self.missing += untested
+    def tell(self, missing: list[Fact]) -> Assessment:
+        """Put everything together, and say it; `missing` is what could not be worked out."""
+        data, estimate, goal, ruling = self.data, self.estimate, self.goal, self.ruling
+        rows = data.y_proba_val, data.classes[data.y_val], data.y_proba_target
+        diagnostics = before = after = None
+        try:
+            diagnostics = evidence.diagnose(*rows, self.given, confidence_level=self.level)
+            before, after = diagnostics.accuracy_before, diagnostics.accuracy_after
+        except ValueError as error:
+            if data.decided_shares is None:  # of decisions, it is about adapting them
+                missing.append(fact("no_diagnostics", error=str(error)))
+        if goal.name != "accuracy":
+            before, after = self._expect_scores()
         gain = self.unit.of(*ruling.gain, self.level, (-1.0, 1.0) if goal.in_points else None)
-        before, after, decided = self.before, None, data.decided_shares
-        if before is not None and self.after is not None and decided is None:
+        decided = data.decided_shares
+        if before is not None and after is not None:
             # before plus the gain by all evidence, with an interval as by validation
             moved = gain.value if goal.in_points else -gain.value
-            after = self.after.moved_to(before.value + moved, goal.bounds)
+            after = after.moved_to(before.value + moved, goal.bounds) if decided is None else None
         report = self.shares_to_report()
         if estimate.source_priors is not None:  # one "before" for all readings
             report = replace(
@@ -1071,7 +1017,7 @@ class Case:
                 source_priors=estimate.source_priors,
                 source_priors_from=estimate.source_priors_from,
             )
-        facts = list(self.facts(report))
+        facts = list(self.facts(report, diagnostics, missing))
         acting = following(estimate, ruling.action, self.mean)
         if decided is None:
             said = headline(
@@ -1079,7 +1025,7 @@ class Case:
                 goal=goal.name,
                 gain=(gain.value, gain.low, gain.high),
                 scores=None if before is None or after is None else (before.value, after.value),
-                shifted=bool(shifted),
+                shifted=self.test is not None and self.test.rejected,
                 unknown=self.unknown_classes,
             )
             facts += threshold_facts(acting, goal.costs)
@@ -1109,15 +1055,15 @@ class Case:
             facts=tuple(facts),
             gain=gain,
             estimate=acting,
-            shift_test=test,
+            shift_test=self.test,
             assumption_test=self.assumption,
-            diagnostics=self.diagnostics,
+            diagnostics=diagnostics,
             measured=self.measured,
             ppi=self.ppi,
             kind=self.kind,
             calibrated_mean=self.mean,
             shares_to_report=report,
-            backtest=past,
+            backtest=self.past,
             n_val=data.y_val.size,
             n_target=data.n_target,
             rows_looked_at=data.y_proba_target.shape[0],
@@ -1128,6 +1074,30 @@ class Case:
             decided_shares=decided,
             _full=None if self.mean is None else evidence.ungated(estimate),
         )
+
+    def _expect_scores(self) -> tuple[evidence.Expected, evidence.Expected] | tuple[None, None]:
+        """Return the goal's score to expect on the target, before and after adapting.
+
+        Per class as on validation, weighted by the estimated shares; in balanced accuracy all
+        classes weigh the same. The estimate that made the rule also scores it.
+        """
+        data, estimate, goal = self.data, self.given, self.goal
+        rows, y, K = data.y_proba_val.values, data.y_val, data.classes.size
+        seen, noise = np.bincount(y, minlength=K) > 0, np.zeros((K, K))
+        shares = np.where(seen, estimate.priors, 0.0)
+        if not shares.any():
+            return None, None
+        if goal.name == "balanced_accuracy":
+            shares = seen.astype(np.float64)
+        elif estimate.standard_error is not None:
+            noise = np.diag(estimate.standard_error**2)
+        adapted = evidence.ungated(estimate).adapt(Predictions.from_checked(rows))
+        known = (y, shares / shares.sum(), noise, self.level, goal.bounds)
+        before, after = (
+            self.unit(**evidence.expected_score(goal.scores(y, one), *known).to_dict())
+            for one in (rows, adapted)
+        )
+        return before, after
 
 
 def compare_recall(
@@ -1164,15 +1134,16 @@ def compare_recall(
 
 
 def _test(
-    data: Data, given: dict[str, Any], seed: Any
-) -> tuple[evidence.ShiftTest | None, tuple[Fact, ...]]:
-    """Test for a shift and for nothing but a shift, where that does not take too long.
+    data: Data, given: dict[str, Any], seed: Any, missing: list[Fact]
+) -> evidence.ShiftTest | None:
+    """Test for a shift and for nothing but a shift, unless that takes too long: then say so.
 
     Of a side that is too large, a random part is tested.
     """
     K = data.classes.size
     if K > MOST_CLASSES:
-        return None, (fact("too_many_classes", n=K),)
+        missing.append(fact("too_many_classes", n=K))
+        return None
     most, rng = MOST_NUMBERS // (K + 10), np.random.default_rng(0)
     sides, labels = [data.y_proba_val, data.y_proba_target], data.classes[data.y_val]
     for at, side in enumerate(sides):
@@ -1180,9 +1151,9 @@ def _test(
             rows = np.sort(rng.choice(side.shape[0], most, replace=False))
             sides[at] = Predictions.from_checked(side.values[rows])
             labels = labels[rows] if at == 0 else labels
-    many = sum(side.shape[0] for side in sides) * (K + 10) > MANY_NUMBERS
+    many = (sides[0].shape[0] + sides[1].shape[0]) * (K + 10) > MANY_NUMBERS
     try:
-        test = evidence.detect_shift(
+        return evidence.detect_shift(
             sides[0],
             labels,
             sides[1],
@@ -1194,8 +1165,8 @@ def _test(
             **given,
         )
     except ValueError as error:
-        return None, (fact("no_test", error=str(error)),)
-    return test, ()
+        missing.append(fact("no_test", error=str(error)))
+        return None
 
 
 def vaguest_share(estimate: PriorEstimate) -> int | None:

@@ -38,10 +38,9 @@ from priorshift.border import (
     check_choice,
     check_level,
     check_priors,
-    check_proba,
     check_source_mass,
-    in_class_order,
     read_labelled,
+    read_proba,
     row_blocks,
     some,
 )
@@ -266,7 +265,7 @@ class ConformalSets(BaseEstimator):
             Which classes each set holds, in the order of `classes_`.
         """
         thresholds = self.thresholds(confidence_level)
-        values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
+        values = read_proba(y_proba, self.classes_).values
         values = adapt_scored(values, self.classes_, *self._priors)
         always = np.isposinf(thresholds)
         if always.any():

@@ -69,10 +69,11 @@ from priorshift.border import (
     check_source_mass,
     column_of,
     dense,
-    in_class_order,
     like_input,
     map_reduce,
+    ordered,
     read_labels,
+    read_proba,
     require_array,
     row_blocks,
     single_threaded_blas,
@@ -550,10 +551,8 @@ class GroupEstimates(FrozenArrays):
         check_choice(unknown, ("refuse", "pooled"), "unknown")
         self.pooled._require_source()
         _, groups = column_of(y_proba, groups, "groups")  # adapted frames keep the column
-        predictions = check_outputs(
-            y_proba, from_proba=not from_logits, name="y_proba", classes=self.classes
-        )
-        values = in_class_order(predictions, self.classes)
+        predictions = check_outputs(y_proba, from_proba=not from_logits, classes=self.classes)
+        values = ordered(predictions, self.classes).values
         check_source_mass(
             self.source_priors,
             values,
@@ -768,8 +767,8 @@ def estimate_groups(
         raise ValueError("groups is missing; pass the group of each row.")
     y_proba, groups = column_of(y_proba, groups, "groups")
     # methods with a confusion matrix read rows in blocks
-    read = check_proba(y_proba, tables=estimator.counts_suffice, classes=estimator.classes_)
-    rows = in_class_order(read, estimator.classes_)
+    read = read_proba(y_proba, estimator.classes_, tables=estimator.counts_suffice)
+    rows = read.values
     if read.decided is None and not estimator._decisions_only:
         source, origin = estimator._denominator, estimator.source_priors_from_
         check_source_mass(source, rows, estimator.classes_, origin=origin)

@@ -1,5 +1,6 @@
 """Estimates from counts of decisions: what the rows give, however the rows were cut."""
 
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import priorshift as ps
-from priorshift.estimators.data import Evidence, SeenTarget, Validation, ValidationCounts
+from priorshift.estimators.data import Evidence, Target, Validation
 
 NEED_ROWS = ["na", "em", "map", "mapls", "em-labels"]
 FITTED = [
@@ -200,17 +201,17 @@ def validation(rng, n, *, weighted, labelled=True):
 def test_rows_that_are_joined_keep_their_weights(rng, weighted, also_weighted):
     one = validation(rng, 7, weighted=weighted)
     other = validation(rng, 5, weighted=also_weighted)
-    both = one.joined(other)
+    both = one + other
     assert (both.sample_weight is None) == (not weighted and not also_weighted)
     np.testing.assert_array_equal(both.weight, [*one.weight, *other.weight])
     np.testing.assert_array_equal(both.labels, [*one.labels, *other.labels])
     np.testing.assert_array_equal(both.y_proba[7:], other.y_proba)
-    counts = ValidationCounts.of(both, decision="hard", needs_soft=True)
-    added = add(
-        *(ValidationCounts.of(part, decision="hard", needs_soft=True) for part in (one, other))
-    )
-    np.testing.assert_allclose(added.by_class.counts, counts.by_class.counts)
-    np.testing.assert_allclose(added.by_class._squares, counts.by_class._squares)
+    nothing = Evidence(np.arange(3), source_label_priors=np.full(3, 1 / 3))
+    counts = nothing.count(both, "hard")
+    added = nothing.count(one, "hard") + nothing.count(other, "hard")
+    np.testing.assert_array_equal(added.rows.y_proba, both.y_proba)
+    np.testing.assert_allclose(added.confusion.counts, counts.confusion.counts)
+    np.testing.assert_allclose(added.confusion._squares, counts.confusion._squares)
     np.testing.assert_allclose(added.soft.conditional, counts.soft.conditional)
     assert added.soft.decision == "soft"
 
@@ -231,11 +232,12 @@ def test_balanced_weights_have_the_balance_and_the_sum(rng, weighted):
 )
 def test_counts_survive_a_file(rng, weighted, decision, needs_soft):
     rows = validation(rng, 40, weighted=weighted)
-    counts = ValidationCounts.of(rows, decision=decision, needs_soft=needs_soft)
+    labels = np.full(3, 1 / 3) if needs_soft else None
+    counts = Evidence(np.arange(3), source_label_priors=labels).count(rows, decision)
     assert (counts.confusion is None) == (decision is None)
     assert (counts.soft is None) == (not needs_soft)
     described, arrays = counts.to_arrays()
-    again = ValidationCounts.from_arrays(described, arrays)
+    again = Evidence.from_arrays(described, arrays)
     for name in ("predicted", "confusion", "soft"):
         mine, theirs = getattr(counts, name), getattr(again, name)
         assert type(mine) is type(theirs)
@@ -250,42 +252,39 @@ def test_counts_survive_a_file(rng, weighted, decision, needs_soft):
 
 def test_what_one_side_lacks_is_not_in_the_sum(rng):
     rows = validation(rng, 20, weighted=False)
-    hard, plain = (ValidationCounts.of(rows, decision=decision) for decision in ("hard", None))
+    nothing = Evidence(np.arange(3))
+    hard, plain = (nothing.count(rows, decision) for decision in ("hard", None))
     for added in (hard + plain, plain + hard):
         assert added.confusion is None
         np.testing.assert_allclose(added.predicted.counts, 2 * hard.predicted.counts)
-    unlabelled = ValidationCounts.of(
-        validation(rng, 9, weighted=False, labelled=False), decision="hard"
-    )
+    unlabelled = nothing.count(validation(rng, 9, weighted=False, labelled=False), "hard")
     assert unlabelled.confusion is None
     assert not unlabelled.decisions_only
 
 
 def test_evidence_adds_what_both_sides_have(rng):
-    rows = validation(rng, 20, weighted=False)
-    counts = ValidationCounts.of(rows, decision="hard")
-    whole, counted, nothing = (
-        Evidence(np.arange(3), *parts) for parts in ((counts, rows), (counts,), (None,))
-    )
+    nothing = Evidence(np.arange(3))
+    whole = nothing.count(validation(rng, 20, weighted=False), "hard")
+    counted = replace(whole, rows=None)
     assert (whole + nothing) is nothing
     assert (nothing + whole) is whole
     both = whole + whole
-    assert both.counts.predicted.n_samples == both.rows.labels.size == 40
+    assert both.predicted.n_samples == both.rows.labels.size == 40
     for added in (whole + counted, counted + whole, counted + counted):
         assert added.rows is None
-        assert added.counts.predicted.n_samples == 40
+        assert added.predicted.n_samples == 40
 
 
 def test_what_was_given():
     source, labels = np.array([0.2, 0.8]), np.array([0.5, 0.5])
     nothing, source_only, labels_only, both = (
-        Evidence(np.arange(2), None, None, *pair)
+        Evidence(np.arange(2), source_priors=pair[0], source_label_priors=pair[1])
         for pair in ((None, None), (source, None), (None, labels), (source, labels))
     )
     assert [one.given for one in (nothing, source_only, labels_only, both)] == [False] + [True] * 3
-    assert [one.needs_soft for one in (nothing, source_only, labels_only, both)] == [
-        *(False, False, True, False)
-    ]
+    rows = Validation(np.full((2, 2), 0.5), np.array([0, 1]), None)
+    counted = [one.count(rows, None) for one in (nothing, source_only, labels_only, both)]
+    assert [one.soft is not None for one in counted] == [False, False, True, False]
     assert nothing.best_labels is None
     assert source_only.best_labels is source
     assert labels_only.best_labels is both.best_labels is labels
@@ -295,14 +294,14 @@ def test_rows_of_classes_that_validation_never_saw_are_set_aside(rng):
     """By Bayes: the share of unseen classes in each row, at the priors that EM finds."""
     y_proba, source = rng.dirichlet(np.ones(3), 80), np.array([0.5, 0.3, 0.2])
     seen = np.array([True, True, False])
-    target = SeenTarget.of(y_proba, seen, source)
+    target = Target.of(y_proba, seen, source, "soft")
     priors = ps.EM(tol=1e-12).fit(source_priors=source).estimate(y_proba).priors
     posterior = y_proba * (priors / source)
     posterior /= posterior.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(target.size, posterior[:, :2].sum(), rtol=1e-5)
     np.testing.assert_allclose(target.unseen_priors, [0, 0, priors[2]], atol=1e-6)
     np.testing.assert_allclose(
-        target.count("soft").counts.counts, posterior[:, :2].sum(axis=1) @ y_proba, rtol=1e-5
+        target.counts.counts, posterior[:, :2].sum(axis=1) @ y_proba, rtol=1e-5
     )
     np.testing.assert_allclose(
         target.complete(np.array([0.25, 0.75])),
@@ -310,18 +309,13 @@ def test_rows_of_classes_that_validation_never_saw_are_set_aside(rng):
         atol=1e-6,
     )
     assert not target.empty
-    assert not target.count("hard").empty
-    all_seen = SeenTarget.of(y_proba, np.full(3, True), source)
+    all_seen = Target.of(y_proba, np.full(3, True), source, "soft")
     assert (all_seen.size, all_seen.weight) == (80, None)
-    unknown = SeenTarget.of(y_proba, seen, None)
+    unknown = Target.of(y_proba, seen, None, "hard")
+    assert not unknown.empty
     np.testing.assert_allclose(unknown.size, y_proba[:, :2].sum())
     np.testing.assert_allclose(unknown.unseen_priors, [0, 0, y_proba[:, 2].mean()])
-    only_unseen = SeenTarget.of(np.tile([0.0, 0.0, 1.0], (9, 1)), seen, None)
+    only_unseen = Target.of(np.tile([0.0, 0.0, 1.0], (9, 1)), seen, None, "soft")
     assert only_unseen.empty
-    assert only_unseen.count("soft").empty
-    np.testing.assert_allclose(
-        only_unseen.count("soft").among_seen(np.array([0.0, 0.0, 1.0])), [0.5, 0.5]
-    )
-    np.testing.assert_allclose(
-        target.count("soft").among_seen(np.array([0.1, 0.3, 0.6])), [0.25, 0.75]
-    )
+    np.testing.assert_allclose(only_unseen.among_seen(np.array([0.0, 0.0, 1.0])), [0.5, 0.5])
+    np.testing.assert_allclose(target.among_seen(np.array([0.1, 0.3, 0.6])), [0.25, 0.75])

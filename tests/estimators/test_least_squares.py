@@ -12,7 +12,7 @@ from priorshift.estimators import (
     ELSA,
     GLS,
 )
-from priorshift.estimators.least_squares import _Equations
+from priorshift.estimators.least_squares import solve_in_rounds
 from priorshift.solvers import evident_variance, shrunk_least_squares
 
 # ELSA
@@ -105,7 +105,7 @@ def test_elsa_knows_its_standard_error(simulate):
         y_proba_val, y_val = simulation.draw(np.full(3, 1 / 3), 300, np.random.default_rng(seed))
         elsa = ELSA(max_iter=30).fit(y_proba_val, y_val)
         target = elsa._seen_target(y_proba, "elsa")
-        _, found, _, error, *_ = _Equations.of(elsa._labelled_rows(), target).take_rounds(1e-4, 30)
+        _, found, _, error, *_ = solve_in_rounds(elsa._labelled_rows(), target, 1e-4, 30)
         raw.append(found)
         told.append(error)
     assert np.mean(told) == pytest.approx(np.std(raw, axis=0).max(), rel=0.35)

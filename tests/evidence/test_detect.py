@@ -10,12 +10,12 @@ import priorshift as ps
 from priorshift.evidence import ShiftTest, detect_shift
 from priorshift.evidence._detect import beyond_noise, directions
 from priorshift.evidence._deviations import (
-    Deviations,
     Power,
     draw_noise,
     draw_permutations,
     p_value,
     whiten,
+    whiten_deviations,
 )
 from priorshift.evidence._samples import read_samples
 
@@ -156,6 +156,12 @@ def test_order_of_rows_and_classes_does_not_matter(data, rng):
     assert abs(permuted.p_value - first.p_value) < 0.02
 
 
+def whitened(samples, priors, drawn):
+    """Return draws of noise and the statistic in units of the noise."""
+    whitener = whiten_deviations(samples, priors)
+    return drawn @ whitener, (((samples.q - samples.C @ priors) @ whitener) ** 2).sum()
+
+
 def draw_p_values(world, source, priors, per_class, n_target, n):
     """Test n simulated targets; validation has chosen class counts, the source is known."""
     found = []
@@ -165,9 +171,8 @@ def draw_p_values(world, source, priors, per_class, n_target, n):
         y_proba_val = _predict(world, y_val, rng)
         y_proba = _predict(world, rng.choice(source.size, n_target, p=priors), rng)
         samples = read_samples(y_proba_val, y_val, y_proba, np.arange(source.size))
-        deviations = Deviations.of(samples, source)
-        noise = draw_noise(samples, source, 99, rng) @ deviations.whitener
-        found.append(p_value((noise**2).sum(axis=1), deviations.statistic))
+        noise, observed = whitened(samples, source, draw_noise(samples, source, 99, rng))
+        found.append(p_value((noise**2).sum(axis=1), observed))
     return np.array(found)
 
 
@@ -213,9 +218,9 @@ def test_level_of_the_permutation_test(simulate):
         y_proba_val, y_val = world.draw(world.source_priors, 60, rng)
         y_proba, _ = world.draw(world.source_priors, 100, rng)
         samples = read_samples(y_proba_val, y_val, y_proba, np.arange(5))
-        deviations = Deviations.of(samples, samples.class_counts / 60)
-        noise = draw_permutations(samples, 99, rng) @ deviations.whitener
-        rejected += p_value((noise**2).sum(axis=1), deviations.statistic) <= 0.05
+        drawn = draw_permutations(samples, 99, rng)
+        noise, observed = whitened(samples, samples.class_counts / 60, drawn)
+        rejected += p_value((noise**2).sum(axis=1), observed) <= 0.05
     assert binom(n, 0.04).ppf(0.001) <= rejected <= binom(n, 0.06).ppf(0.999)
 
 
@@ -226,9 +231,10 @@ def test_power_is_what_a_two_sample_test_would_have(rng):
     n = M = 400
     y = np.repeat([0, 1], [200, 200])
     samples = read_samples(coins(200, n), y, coins(200, M))
-    deviations = Deviations.of(samples, np.array([0.5, 0.5]))
-    noise = draw_permutations(samples, 4999, rng) @ deviations.whitener
-    ways = directions(deviations.priors, rng) @ deviations.C.T @ deviations.whitener
+    even = np.array([0.5, 0.5])
+    whitener = whiten_deviations(samples, even)
+    noise = draw_permutations(samples, 4999, rng) @ whitener
+    ways = directions(even, rng) @ samples.C.T @ whitener
     power = Power(noise, ways, 0.05)
     sd = np.sqrt(0.25 * (1 / n + 1 / M))
     for size in (0.05, 0.1):

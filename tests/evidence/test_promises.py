@@ -5,7 +5,6 @@ import pytest
 
 from priorshift.adapt import Goal
 from priorshift.evidence import Acted, promise
-from priorshift.evidence._actions import Shares
 
 ACCURACY = Goal("accuracy")
 
@@ -35,20 +34,20 @@ def gathered(rng, n):
     return (
         (Acted(P, calibrated(x), adapted(x, shares)), y),
         Acted(T, Q, adapted(x_target, shares)),
-        Shares(even, Q.mean(axis=0), shares, np.zeros((2, 2))),
+        (np.array([even, Q.mean(axis=0), shares]), np.zeros((2, 2))),
         y_target,
     )
 
 
 def test_each_reading_is_its_formula():
     validation, target, shares, _ = gathered(np.random.default_rng(0), 500)
-    found = promise(ACCURACY, *validation, target, shares, adapts=True)
+    found = promise(ACCURACY, *validation, target, *shares, adapts=True)
     validation, y = validation
     saved = (validation.adapted.argmax(1) == y) * 1.0 - (validation.y_proba.argmax(1) == y)
     d = np.bincount(y, saved, 2) / (np.bincount(y) + 2)
-    assert found.unchanged.mean == pytest.approx(shares.before @ d)
-    assert found.mean.mean == pytest.approx(shares.mean @ d)
-    assert found.prior.mean == pytest.approx(shares.estimate @ d)
+    assert found.unchanged.mean == pytest.approx(shares[0][0] @ d)
+    assert found.mean.mean == pytest.approx(shares[0][1] @ d)
+    assert found.prior.mean == pytest.approx(shares[0][2] @ d)
     Q, i = target.calibrated, np.arange(500)
     expected = Q[i, target.adapted.argmax(1)] - Q[i, target.y_proba.argmax(1)]
     assert found.covariate.mean == pytest.approx(expected.mean())
@@ -58,7 +57,7 @@ def test_under_prior_shift_the_promise_of_prior_shift_is_kept():
     rng, apart = np.random.default_rng(1), []
     for _ in range(60):
         validation, target, shares, y = gathered(rng, 800)
-        gain = promise(ACCURACY, *validation, target, shares, adapts=True).prior
+        gain = promise(ACCURACY, *validation, target, *shares, adapts=True).prior
         right = [(one.argmax(1) == y).mean() for one in (target.adapted, target.y_proba)]
         noise = np.hypot(gain.error, gain.error)  # of the promise, and of as many target rows
         apart.append((right[0] - right[1] - gain.mean) / noise)
@@ -71,7 +70,7 @@ def test_under_covariate_shift_the_promise_of_meaning_is_kept():
     for _ in range(40):
         validation, target, shares, _ = gathered(rng, 2000)
         y = (rng.uniform(size=2000) < target.calibrated[:, 1]).astype(int)
-        gain = promise(ACCURACY, *validation, target, shares, adapts=True).covariate
+        gain = promise(ACCURACY, *validation, target, *shares, adapts=True).covariate
         right = [(one.argmax(1) == y).mean() for one in (target.adapted, target.y_proba)]
         apart.append((right[0] - right[1] - gain.mean) / gain.error)
     assert np.mean(apart) < 0.5
@@ -85,18 +84,18 @@ def test_rows_of_one_group_err_together():
     copies = np.repeat(np.arange(100), 40)
     acted, y = validation
     repeated = Acted(*(part[copies] for part in acted)), y[copies]
-    alone = promise(ACCURACY, *validation, target, shares, adapts=True)
-    naive = promise(ACCURACY, *repeated, target, shares, adapts=True)
-    grouped = promise(ACCURACY, *repeated, target, shares, copies, adapts=True)
+    alone = promise(ACCURACY, *validation, target, *shares, adapts=True)
+    naive = promise(ACCURACY, *repeated, target, *shares, adapts=True)
+    grouped = promise(ACCURACY, *repeated, target, *shares, copies, adapts=True)
     assert naive.prior.error < alone.prior.error / 4
     assert grouped.prior.error == pytest.approx(alone.prior.error, rel=0.1)
 
 
 def test_uncertain_shares_add_to_the_error():
     validation, target, shares, _ = gathered(np.random.default_rng(4), 1000)
-    unsure = shares._replace(covariance=0.01 * np.array([[1.0, -1.0], [-1.0, 1.0]]))
+    unsure = shares[0], 0.01 * np.array([[1.0, -1.0], [-1.0, 1.0]])
     one, other = (
-        promise(ACCURACY, *validation, target, known, adapts=True) for known in (shares, unsure)
+        promise(ACCURACY, *validation, target, *known, adapts=True) for known in (shares, unsure)
     )
     assert other.prior.error > one.prior.error
     assert other.covariate == one.covariate
@@ -104,7 +103,7 @@ def test_uncertain_shares_add_to_the_error():
 
 def test_log_loss_counts_every_row():
     validation, target, shares, _ = gathered(np.random.default_rng(5), 1000)
-    found = promise(Goal("log_loss"), *validation, target, shares, adapts=False)
+    found = promise(Goal("log_loss"), *validation, target, *shares, adapts=False)
     Q, P = target.calibrated, target.y_proba
     assert found.covariate.mean == pytest.approx((Q * np.log(Q / P)).sum(axis=1).mean(), rel=1e-6)
     assert found.covariate.mean > 0

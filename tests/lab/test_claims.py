@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from lab.paper.claims import (
-    by_setting,
     difference,
     differences,
     gains,
@@ -12,7 +11,8 @@ from lab.paper.claims import (
     read_records,
     solvers_as_markdown,
 )
-from lab.paper.tables import Record, ResultTable, as_csv
+from lab.paper.tables import Record, ResultTable, by_setting
+from lab.show import as_csv
 
 ACCURACIES = {"scm-l": 2.0, "em": 1.0}
 SHIFTS = {"0": (0.0, 0.2), "1": (1.0, 1.4), "2": (-1.0, -0.2)}

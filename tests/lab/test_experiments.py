@@ -35,7 +35,6 @@ from lab.paper.tables import (
     TABLES,
     Record,
     ResultTable,
-    as_csv,
     run_table,
     run_tables,
 )
@@ -44,6 +43,7 @@ from lab.paper.trials import (
     Setting,
     draw_trial,
 )
+from lab.show import as_csv
 from priorshift import get_estimator
 from priorshift.solvers import project_simplex
 

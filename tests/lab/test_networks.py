@@ -66,7 +66,7 @@ def test_stored_outputs_decide_as_the_network_did(trained, tmp_path):
 
 def test_finished_networks_are_found_and_listed(trained, tmp_path, monkeypatch, capsys):
     output = tmp_path / "outputs"
-    arguments = ["--trained", tmp_path / "trained", "--output", output, "--store-only"]
+    arguments = ["--trained", tmp_path / "trained", "--output", output]
     monkeypatch.setattr("sys.argv", ["networks", *map(str, arguments)])
     networks.main()
     assert sorted(path.name for path in output.iterdir()) == [

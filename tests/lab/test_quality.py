@@ -84,7 +84,7 @@ def test_promises_by_hand():
 
 def test_validation_is_fitted_once_for_all_targets(monkeypatch):
     made = []
-    monkeypatch.setattr(quality, "make", lambda name: made.append(name) or Auto(random_state=0))
+    monkeypatch.setattr(quality, "seeded", lambda name: made.append(name) or Auto(random_state=0))
     tasks = list(toy_tasks())
     assert len(judge(tasks, ["auto"], plain=True)) == len(tasks) == 14
     assert len(made) == 2  # all of validation, and 10 of each class
@@ -107,7 +107,7 @@ def test_source_priors_are_given_or_kept_back(monkeypatch):
             raise ValueError("enough is seen")
 
     seen = []
-    monkeypatch.setattr(quality, "make", lambda _: Spy())
+    monkeypatch.setattr(quality, "seeded", lambda _: Spy())
     task = next(toy_tasks())
     for plain in (False, True):
         judge([task], ["em"], plain=plain)

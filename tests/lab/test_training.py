@@ -187,7 +187,6 @@ def test_the_schedule_scales(dataset):
         ({"source": "D9"}, "source must be one of"),
         ({"sampler": "D9"}, "sampler must be one of"),
         ({"n_epochs": 0}, "n_epochs must be"),
-        ({"largest": 0}, "largest must be"),
         ({"label_noise": 0.6}, "label_noise must be from 0 to 0.5"),
         ({"label_noise": -0.1}, "label_noise must be from 0 to 0.5"),
         ({"label_noise": np.nan}, "label_noise must be from 0 to 0.5"),

@@ -298,7 +298,7 @@ def test_edited_files_are_refused_or_sound(n_batches, simulate, rng, tmp_path):
             array_to_json(np.array([5e-324, 100, 100])),
         ),
         (("estimator", "arrays", "soft.counts"), array_to_json(np.ones(3))),
-        (("estimator", "source_priors_from"), []),
+        (("estimator", "counts"), []),
     ],
 )
 def test_fits_that_would_overflow_or_not_fit_are_refused(path, value, simulate, rng, tmp_path):

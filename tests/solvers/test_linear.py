@@ -77,6 +77,21 @@ def test_singular_is_what_has_an_infinite_condition_number(rng, K):
         assert is_singular(M) == np.isinf(condition_number(M))
 
 
+@pytest.mark.parametrize("spread", [0.3, 0.5, 0.9, 1.0])
+def test_a_classifier_that_is_mostly_right_needs_no_factorisation(rng, monkeypatch, spread):
+    """Rows that weights make dominant bound the inverse: never of a singular matrix."""
+    monkeypatch.setattr(_linear, "DOMINANT_CLASSES", 0)
+    M = (1 - spread) * np.eye(60) + spread * rng.dirichlet(np.full(60, 0.1), 60).T
+    dominant, far = _linear._is_dominant(M), _linear._regular_factors(M) is not None
+    assert dominant == (spread <= 0.5)
+    assert far >= dominant
+    M[:, 7] = M[:, 9]
+    assert not _linear._is_dominant(M)
+    assert is_singular(M)
+    M[:, 7] = 0.0
+    assert is_singular(M)
+
+
 def test_what_the_null_space_moves_is_undetermined(rng):
     regular = np.eye(4) + 0.5 * rng.dirichlet(np.ones(4), 4).T
     assert not undetermined(regular).any()

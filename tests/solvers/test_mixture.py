@@ -1,5 +1,7 @@
 """The mixture problem's value, derivatives and certificate, against plain formulas."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -244,13 +246,28 @@ def test_a_start_on_the_boundary_is_moved_inside():
 
 
 def test_blocks_are_small_beside_data_but_a_square_matrix_is_one():
-    small, large = _mixture.SMALLEST_BLOCK_BYTES, _mixture.LARGEST_BLOCK_BYTES
-    assert Mixture.of(np.eye(6)).block_bytes == large
-    assert Mixture.of(np.ones((12, 6))).block_bytes == large
-    assert Mixture.of(np.ones((13, 6))).block_bytes == small
-    half = np.broadcast_to(np.float32(1), (4 * large // 8, 8))  # 32 MiB as float64, a view
-    middle = Mixture(half, np.ones(8), None, np.zeros(8), 1.0, 0.0)
-    assert middle.block_bytes == 8 * half.size // 32
+    usual, large = _mixture.USUAL_BLOCK_BYTES, _mixture.LARGEST_BLOCK_BYTES
+    assert Mixture.of(np.ones((700, 350))).block_bytes == large
+    assert Mixture.of(np.ones((13, 6))).block_bytes == large  # it is small itself
+
+    def of_bytes(size):
+        A = np.broadcast_to(np.float32(1), (size // 64, 8))  # a view
+        return Mixture(A, np.ones(8), None, np.zeros(8), 1.0, 0.0).block_bytes
+
+    assert [of_bytes(usual), of_bytes(3 * usual)] == [large, usual // 4]
+    assert [of_bytes(12 * usual), of_bytes(16 * usual)] == [usual, usual]
+    assert of_bytes(4 * large) == large // 8
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_solving_takes_a_quarter_of_the_data(rng, dtype):
+    A = rng.dirichlet(np.full(10, 0.3), 10_000).astype(dtype)
+    maximise(Mixture.of(A), tol=0.01)  # what is imported late is not counted
+    tracemalloc.start()
+    maximise(Mixture.of(A), tol=0.01)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most <= A.nbytes / 4
 
 
 def test_multiples_of_the_golden_ratio_fill_the_unit_interval():

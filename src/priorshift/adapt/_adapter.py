@@ -37,9 +37,9 @@ from priorshift.border import (
     check_priors,
     check_proba,
     check_source_mass,
-    in_class_order,
     like_input,
     mark_adapted,
+    ordered,
     require_keys,
     some,
     warn_if_adapted,
@@ -141,6 +141,10 @@ class Adapter(FrozenArrays):
         """Importance weight of each class: priors / source_priors, 0 where the source has none."""
         return prior_ratio(self.priors, self.source_priors)
 
+    @property
+    def _factor(self) -> Vector:
+        return self.ratio**self.strength
+
     def __call__(
         self, y_proba: ArrayLike, *, from_logits: bool = False, strength: float = 1.0
     ) -> NDArray[Any]:
@@ -156,12 +160,11 @@ class Adapter(FrozenArrays):
         predictions = check_outputs(
             y_proba,
             from_proba=not from_logits,
-            name="y_proba",
             sparse=self.calibration is None,
             tensors=True,
             classes=self.classes,
         )
-        values = in_class_order(predictions, self.classes)
+        values = ordered(predictions, self.classes).values
         check_source_mass(
             self.source_priors,
             values,
@@ -191,7 +194,7 @@ class Adapter(FrozenArrays):
         """
         adapted = self(y_proba, from_logits=from_logits)
         predictions = check_proba(adapted, classes=self.classes)  # a frame, a tensor, 1-D
-        values = in_class_order(predictions, self.classes)
+        values = ordered(predictions, self.classes).values
         return self.classes[cheapest(values, self.costs)]
 
     def with_costs(self, costs: Any) -> Adapter:
@@ -214,7 +217,12 @@ class Adapter(FrozenArrays):
     @classmethod
     def from_dict(cls, found: Any) -> Adapter:
         """Create an adapter from the output of `to_dict`; reject anything against the schema."""
-        _check_version(found)
+        version = found.get("schema_version") if isinstance(found, Mapping) else None
+        if type(version) is not int or version != SCHEMA_VERSION:
+            raise ValueError(
+                f"an adapter must have schema_version {SCHEMA_VERSION}; found {version!r}. Write "
+                "it with Adapter.to_json, or read it with the version of priorshift that wrote it."
+            )
         keys = [of.name for of in fields(cls)]
         require_keys(found, ("schema_version", *keys), "the adapter")
         named = {name: found[name] for name in keys}
@@ -281,7 +289,6 @@ class Adapter(FrozenArrays):
                 raise ValueError(f"the adapter cannot be read: {error}.") from None
             hint = "; to read a file, pass a Path" if len(text) < 500 and "{" not in text else ""
             raise ValueError(f"the adapter is not JSON ({error}){hint}.") from None
-        _check_version(found)
         try:
             content = verify(found)
         except ValueError as error:
@@ -357,12 +364,3 @@ def _check_provenance(found: Any, where: str) -> Any:
     if isinstance(plain, float) and not np.isfinite(plain):
         raise ValueError(f"{where} must be finite; got {plain}.")
     return plain
-
-
-def _check_version(found: Any) -> None:
-    version = found.get("schema_version") if isinstance(found, Mapping) else None
-    if type(version) is not int or version != SCHEMA_VERSION:
-        raise ValueError(
-            f"an adapter must have schema_version {SCHEMA_VERSION}; found {version!r}. Write it "
-            "with Adapter.to_json, or read it with the version of priorshift that wrote it."
-        )

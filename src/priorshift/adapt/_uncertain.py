@@ -27,8 +27,8 @@ from priorshift.border import (
     check_priors,
     check_proba,
     check_source_mass,
-    in_class_order,
     like_input,
+    ordered,
     row_blocks,
     settle_classes,
     some,
@@ -134,7 +134,7 @@ def adapt_proba_interval(
     power = check_fraction(strength, "strength")
     predictions = check_proba(y_proba, classes=classes_named(classes, target_priors, source_priors))
     names = settle_classes(predictions, classes=classes)
-    values = in_class_order(predictions, names)
+    values = ordered(predictions, names).values
     pair = interval is not None and not isinstance(interval, Mapping)
     if predictions.binary and pair and np.shape(interval) == (2,):
         interval = [[np.nan, np.nan], interval]  # of the positive class; the other's follow
@@ -142,7 +142,7 @@ def adapt_proba_interval(
     check_source_mass(source, values, names)
     drawn = None
     if draws is not None:
-        drawn = in_class_order(check_proba(draws, "draws"), names, "draws").astype(np.float64)
+        drawn = ordered(check_proba(draws, "draws"), names, "draws").values.astype(np.float64)
         target_priors = drawn.mean(axis=0) if target_priors is None else target_priors
     target = check_priors(target_priors, names, "target_priors")
     inverse = prior_ratio(np.ones(names.size), source)

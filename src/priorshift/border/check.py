@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,22 +52,14 @@ SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
 
 
-class Numbers(NamedTuple):
-    """Numbers, the names of their columns if they have any, and the frame they are from."""
-
-    values: Any
-    names: tuple[Any, ...] | None = None
-    frame: Frame | None = None
-
-
-def read_numbers(values: Any, name: str, classes: Any = None, labels: Any = None) -> Numbers:
+def read_numbers(values: Any, name: str, classes: Any = None, labels: Any = None) -> "Predictions":
     """Read numbers from an array, a list, or an eager frame.
 
     Of a frame, the columns of `classes` are read, or those that `labels` suggest; by default all.
     """
-    values, names, frame = from_frame(values, name, classes, labels)
-    require_plain(values, name)
-    array = as_array(values, name)
+    read = from_frame(values, name, classes, labels)
+    require_plain(read.values, name)
+    array = as_array(read.values, name)
     if array.dtype.kind not in NUMBERS:
         raise ValueError(
             f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores "
@@ -77,7 +69,7 @@ def read_numbers(values: Any, name: str, classes: Any = None, labels: Any = None
         raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(float_type(array.dtype))
-    return Numbers(array, names, frame)
+    return replace(read, values=array)
 
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
@@ -93,10 +85,10 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
         ) from None
 
 
-def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) -> Numbers:
+def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) -> "Predictions":
     """Unpack a pandas, polars or Arrow table or column; return anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple):
-        return Numbers(values)
+        return Predictions(values)
     _require_computed(values, name)
     try:
         import narwhals as nw
@@ -104,7 +96,7 @@ def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) 
         if hasattr(values, "columns"):
             needed = missing(f"{name} is a frame, which", "narwhals", "tables")
             raise ValueError(str(needed)) from None
-        return Numbers(values)
+        return Predictions(values)
     try:
         native = nw.from_native(values, pass_through=True, allow_series=True)
     except ValueError as error:  # a header with duplicates
@@ -112,14 +104,16 @@ def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) 
     if isinstance(native, nw.LazyFrame):
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
     if isinstance(native, nw.DataFrame):
-        known = None if classes is None else as_labels(classes, "classes")
+        known = None if classes is None else read_labels(classes, None, "classes")
         return _read_frame(native, name, known, labels)
     if isinstance(native, nw.Series):
-        return Numbers(native.to_numpy(), None, Frame(native))
-    return Numbers(values)
+        return Predictions(native.to_numpy(), frame=Frame(native))
+    return Predictions(values)
 
 
-def _read_frame(frame: Any, name: str, classes: Labels | None, labels: Labels | None) -> Numbers:
+def _read_frame(
+    frame: Any, name: str, classes: Labels | None, labels: Labels | None
+) -> "Predictions":
     """Read the columns of a narwhals frame that are classes, called by them."""
     columns = tuple(frame.columns)
     if not columns:
@@ -145,7 +139,8 @@ def _read_frame(frame: Any, name: str, classes: Labels | None, labels: Labels | 
         found = {column: column for column in others}
     names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
     read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
-    return Numbers(_frame_values(read), names, Frame(frame, chosen))
+    named = not are_positions(names)
+    return Predictions(_frame_values(read), names, frame=Frame(frame, chosen), named=named)
 
 
 def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
@@ -157,21 +152,21 @@ def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
     return np.asarray(values)
 
 
-def as_labels(values: Any, name: str) -> Labels:
-    """Return labels as a vector, whatever holds them."""
+def read_labels(values: Any, n_samples: int | None = None, name: str = "y") -> Labels:
+    """Read labels as a vector, whatever holds them: one per row of predictions if there are any."""
     labels = values
     if type(values) is not np.ndarray:
         unpacked = from_frame(values, name).values
         require_plain(unpacked, name)
         # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
         labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
-    entries = labels.tolist() if labels.ndim == 1 and labels.dtype.kind in "OTf" else []
-    if missing := [i for i, label in enumerate(entries) if is_missing(label)]:
-        raise ValueError(
-            f"{name} has no label at position {missing[0]} ({len(missing)} missing); drop these "
-            "rows."
-        )
-    if entries and labels.dtype.kind != "f":
+    if labels.ndim == 1 and labels.dtype.kind in "OTf":
+        entries = labels.tolist()
+        if missing := [i for i, label in enumerate(entries) if is_missing(label)]:
+            raise ValueError(
+                f"{name} has no label at position {missing[0]} ({len(missing)} missing); drop "
+                "these rows."
+            )
         text = [isinstance(label, str) for label in entries]
         if any(text) and not all(text):
             at = text.index(False)
@@ -179,12 +174,19 @@ def as_labels(values: Any, name: str) -> Labels:
                 f"{name} mixes strings with other labels, such as {brief(labels[at])} at position "
                 f"{at}; make them all of one kind."
             )
-        labels = as_array(entries, name)
+        labels = labels if labels.dtype.kind == "f" else as_array(entries, name)
     if labels.ndim != 1:
         raise ValueError(f"{name} must be 1-D, one label per row; got shape {labels.shape}.")
-    if labels.dtype.kind not in "iubfU" and labels.size:
+    if not labels.size:
+        raise ValueError(f"{name} is empty; give at least one label.")
+    if labels.dtype.kind not in "iubfU":
         raise ValueError(
             f"{name} must hold numbers or strings, all of one kind; got {labels.dtype}."
+        )
+    if n_samples is not None and labels.size != n_samples:
+        raise ValueError(
+            f"{name} has {labels.size} labels but there are {n_samples} rows of predictions; give "
+            "one label per row."
         )
     return labels
 
@@ -297,7 +299,8 @@ def check_numbers(
     array([1. , 0.5])
     """
     array = as_array(values, name)
-    if array.dtype.kind not in "fiu" or array.shape not in shapes or _has_bool(values):
+    mixed = not isinstance(values, np.ndarray) and _has_bool(values)
+    if array.dtype.kind not in "fiu" or array.shape not in shapes or mixed:
         wanted = " or ".join(" x ".join(map(str, shape)) or "one number" for shape in shapes)
         raise ValueError(
             f"{name} must hold numbers ({wanted}{meaning and f': {meaning}'}); got an array of "
@@ -394,7 +397,7 @@ def check_counts(counts: Any) -> Vector:
 
 def check_table(matrix: Any) -> Vector:
     """Check counts of decisions by true class: a square matrix, finite and at least 0."""
-    table = check_square(from_frame(matrix, "matrix")[0], "matrix")
+    table = check_square(from_frame(matrix, "matrix").values, "matrix")
     if table.max() <= 1:
         raise ValueError(
             "matrix looks like rates, not counts: its largest entry is "
@@ -445,6 +448,8 @@ class Predictions:
         The caller's frame that they were read from: see `like_input`.
     decided : ndarray of shape (n_samples,) or None
         Column of each row's 1, if the rows stand for decisions without probabilities.
+    named : bool
+        Whether they are from a frame with names, rather than numbers, for its columns.
     """
 
     values: Any
@@ -453,6 +458,7 @@ class Predictions:
     passed: Literal["proba", "logits"] | None = None
     frame: Frame | None = None
     decided: Indices | None = None
+    named: bool = False
     _made: dict[Any, tuple[tuple[Any, ...], Any]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -533,6 +539,11 @@ class Predictions:
         return result
 
 
+def are_positions(names: tuple[Any, ...]) -> bool:
+    """Tell whether a header is the 0..K-1 that pandas gives columns without names."""
+    return list(map(repr, names)) == list(map(repr, range(len(names))))
+
+
 def check_proba(
     y_proba: Any,
     name: str = "y_proba",
@@ -556,16 +567,20 @@ def check_proba(
                 require_plain(y_proba.values, name)
             return y_proba
         y_proba = y_proba.values
-    values, names, frame = y_proba, None, None
-    if not (plain := _is_plain(y_proba)):
-        if tensors and is_tensor(y_proba):
-            return _check_tensor(y_proba, name)
+    if _is_plain(y_proba):
+        read = Predictions(y_proba, passed="proba")
+    elif tensors and is_tensor(y_proba):
+        return _check_tensor(y_proba, name)
+    else:
         table = _read_table(y_proba, name) if tables else None
         if table is None:
             _refuse_labels(y_proba, name)
-            values, names, frame = read_numbers(y_proba, name, classes, labels)
+            read = replace(read_numbers(y_proba, name, classes, labels), passed="proba")
         else:
-            values, names = table, table.names
+            read = Predictions(table, table.names, passed="proba")
+        if read.values.ndim != 1:
+            _require_matrix(read.values, read.names, name)
+    values = read.values
     if values.ndim == 1:
         bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
         if bad.size:
@@ -575,11 +590,9 @@ def check_proba(
                 "from_logits=True where that is an option (as two columns, 0 and z)."
             )
         both = np.column_stack([1 - values, values])
-        return Predictions(both, binary=True, passed="proba", frame=frame)
-    if not plain:
-        _require_matrix(values, names, name)
+        return replace(read, values=both, binary=True)
     map_reduce(partial(_check_distributions, name), values)
-    return Predictions(values, names, passed="proba", frame=frame)
+    return read
 
 
 def _is_plain(values: Any) -> bool:
@@ -596,23 +609,23 @@ def check_logits(
         return _check_tensor(logits, name, from_logits=True)
     if isinstance(logits, Predictions) and logits.passed == "logits":
         return logits
-    values, names, frame = read_numbers(logits, name, classes)
-    _require_matrix(values, names, name)
+    read = read_numbers(logits, name, classes)
+    _require_matrix(read.values, read.names, name)
     # NaN and +inf survive into a row's maximum; a row of only -inf has no distribution
-    bad = np.flatnonzero(~np.isfinite(values.max(axis=1)))
+    bad = np.flatnonzero(~np.isfinite(read.values.max(axis=1)))
     if bad.size:
         raise ValueError(
             f"{name} has NaN, +inf, or nothing but -inf in row {bad[0]} ({bad.size} such rows); "
             "remove or repair these rows."
         )
-    return Predictions(values, names, passed="logits", frame=frame)
+    return replace(read, passed="logits")
 
 
 def check_outputs(
     outputs: Any,
     *,
     from_proba: bool,
-    name: str,
+    name: str = "y_proba",
     sparse: bool = False,
     tensors: bool = False,
     classes: Any = None,
@@ -690,7 +703,7 @@ def _refuse_labels(values: Any, name: str) -> None:
     shape = getattr(values, "shape", None)  # of something delayed, it is delayed as well
     if not isinstance(values, list | tuple) and not (isinstance(shape, tuple) and len(shape) == 1):
         return
-    array = as_array(from_frame(values, name)[0], name)
+    array = as_array(from_frame(values, name).values, name)
     if array.ndim != 1 or not array.size:
         return
     first = array[:1].tolist()[0]
@@ -779,8 +792,9 @@ def divided_by_sums(rows: Floats) -> Floats:
 
 def check_rounded(y_proba: Any, name: str = "y_proba", classes: Any = None) -> Predictions:
     """Check rows that sum to 1, or as percent to 100, up to rounding; divide them by their sums."""
-    values, names, frame = read_numbers(y_proba, name, classes)
-    _require_matrix(values, names, name)
+    read = read_numbers(y_proba, name, classes)
+    values = read.values
+    _require_matrix(values, read.names, name)
     rows = divided_by_sums(values)
     map_reduce(partial(_check_distributions, name), rows)
     with np.errstate(all="ignore"):  # a sum that overflows is refused as well
@@ -793,7 +807,7 @@ def check_rounded(y_proba: Any, name: str = "y_proba", classes: Any = None) -> P
             f"rounding ({bad.size} such rows); if a column is no class, name the others with "
             "classes=, and if these are logits or scores, use a softmax."
         )
-    return Predictions(rows, names, passed="proba", frame=frame)
+    return replace(read, values=rows, passed="proba")
 
 
 def column_of(frame: Any, column: Any, name: str = "y", of: str = "y_proba") -> tuple[Any, Any]:
@@ -839,9 +853,9 @@ def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
     """Check only that these are numbers in two dimensions: for sums over clean data."""
     if isinstance(y_proba, Predictions):
         return y_proba.values
-    values, names = y_proba, None
-    if not _is_plain(y_proba):
-        table = _read_table(y_proba, name)
-        values, names, _ = read_numbers(y_proba, name) if table is None else Numbers(table)
-        _require_matrix(values, names, name)
-    return values
+    if _is_plain(y_proba):
+        return y_proba
+    table = _read_table(y_proba, name)
+    read = read_numbers(y_proba, name) if table is None else Predictions(table)
+    _require_matrix(read.values, read.names, name)
+    return read.values

@@ -15,13 +15,14 @@ from priorshift._typing import NUMBERS, Floats, Indices, Labels, Vector
 from priorshift.border.check import (
     SUM_TOLERANCE,
     Predictions,
+    are_positions,
     as_array,
     as_float,
-    as_labels,
     as_mapping,
     check_proba,
     column_of,
     is_missing,
+    read_labels,
     require_unique,
 )
 from priorshift.border.columns import NEGATIVE_NAMES, POSITIVE_NAMES, as_text
@@ -90,7 +91,8 @@ def settle_classes(
             "classes=[negative, positive]."
         )
     if found.size == n_columns:
-        warn_of_case(found)
+        if said := by_case(found):
+            warn_user(said, PriorShiftWarning)
         return found
     if found.dtype.kind in "iub" and found.size and found[0] >= 0 and found[-1] < n_columns:
         return np.arange(n_columns)
@@ -121,15 +123,9 @@ def by_case(names: Labels) -> str:
     )
 
 
-def warn_of_case(names: Labels) -> None:
-    """Warn of classes whose names differ only by case."""
-    if said := by_case(names):
-        warn_user(said, PriorShiftWarning)
-
-
 def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
     """Check the names of the columns: as many as columns, each once."""
-    named = as_labels(classes, "classes")
+    named = read_labels(classes, None, "classes")
     if named.size != n_columns:
         raise ValueError(
             f"classes has {named.size} entries but y_proba has {n_columns} columns; name every "
@@ -167,7 +163,7 @@ def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Label
 
 def read_decisions(
     y_pred: ArrayLike, y: ArrayLike | None = None, classes: ArrayLike | None = None
-) -> tuple[Labels, Indices, Indices | None]:
+) -> tuple[Labels, Indices, Any]:
     """Read decisions, and labels if there are any; return classes and both as positions in them.
 
     Without `classes`, the sorted decisions and labels name the classes.
@@ -177,8 +173,11 @@ def read_decisions(
     >>> read_decisions(["good", "bad", "good"], ["good", "good", "bad"])
     (array(['bad', 'good'], dtype='<U4'), array([1, 0, 1]), array([1, 1, 0]))
     """
+    if isinstance(y_pred, Predictions):
+        names, rows, encoded = read_labelled(y_pred, y, classes, tables=True)
+        return names, rows.decided, encoded  # type: ignore[return-value]
     decided = read_labels(y_pred, name="y_pred")
-    labels = None if y is None else as_labels(y, "y")
+    labels = None if y is None else read_labels(y)
     if labels is not None and labels.size != decided.size:
         raise ValueError(
             f"y has {labels.size} labels but y_pred has {decided.size} decisions; give one of "
@@ -192,7 +191,8 @@ def read_decisions(
                 f"{some(both[1][:3].tolist())}); use the same names in both."
             )
         names = np.unique(np.concatenate(both))
-        warn_of_case(names)
+        if said := by_case(names):
+            warn_user(said, PriorShiftWarning)
     else:
         names = classes_of_labels(decided, classes)
     if names.size < 2:
@@ -217,9 +217,22 @@ def as_decisions(y_pred: Any, classes: Labels) -> Predictions:
     return Predictions.from_decisions(decided, classes.size)
 
 
-def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Any:
-    """Return the values of `ordered`: an array or a table."""
-    return ordered(predictions, classes, name).values
+def read_proba(
+    y_proba: Any,
+    classes: Labels,
+    name: str = "y_proba",
+    *,
+    tables: bool = False,
+    named: bool = False,
+) -> Predictions:
+    """Check probabilities of known classes; columns come in their order.
+
+    With `named`, a frame came before, and an array gets a warning: its order cannot be checked.
+    """
+    predictions = check_proba(y_proba, name, tables=tables, classes=classes)
+    if named:
+        warn_of_missing_names(y_proba, classes, name)
+    return ordered(predictions, classes, name)
 
 
 def ordered(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Predictions:
@@ -275,19 +288,6 @@ def like_input(predictions: Predictions, adapted: Any, classes: Labels) -> Any:
     return frame.with_numbers(adapted)
 
 
-def read_labels(y: ArrayLike, n_samples: int | None = None, name: str = "y") -> Labels:
-    """Read labels as a 1-D array, one per row of the predictions if there are any."""
-    labels = as_labels(y, name)
-    if labels.size == 0:
-        raise ValueError(f"{name} is empty; give at least one label.")
-    if n_samples is not None and labels.size != n_samples:
-        raise ValueError(
-            f"{name} has {labels.size} labels but there are {n_samples} rows of predictions; give "
-            "one label per row."
-        )
-    return labels
-
-
 def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:
     """Turn labels into indices of `classes`."""
     if classes.dtype.kind == "U" and labels.dtype.kind in "iubf":
@@ -313,11 +313,6 @@ def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:
             "columns."
         )
     return indices.astype(np.intp, copy=False)
-
-
-def are_positions(names: tuple[Any, ...]) -> bool:
-    """Tell whether a header is the 0..K-1 that pandas gives columns without names."""
-    return list(map(repr, names)) == list(map(repr, range(len(names))))
 
 
 def check_indices(y: ArrayLike, n_samples: int, n_classes: int) -> Indices:
@@ -522,12 +517,17 @@ def order_in_words(values: Any, y: Indices | None, classes: Labels) -> str | Non
     # it is quick up to a thousand classes
     if y is None or not isinstance(values, np.ndarray) or classes.size > 1000 or y.size < 2:
         return None
-    truth, decided = _decisions(values, y, max(FEW_ROWS, FEW_PER_CLASS * classes.size))
-    # no order gains more than giving each class the column that is decided for most often
-    least = np.count_nonzero(decided == truth) + FAR_HIGHER * truth.size
-    if least > truth.size or _confusion(truth, decided, classes.size).max(axis=1).sum() < least:
-        return None
-    truth, decided = _decisions(values, y, 20_000)
+    # a few rows show in most cases that no other order can be far better
+    for n_rows in (max(FEW_ROWS, FEW_PER_CLASS * classes.size), 20_000):
+        rows: Any = slice(None)  # or rows spread over all of them
+        if y.size > n_rows:
+            rows = np.arange(n_rows) * (y.size - 1) // (n_rows - 1)
+        truth, decided = y[rows], values[rows].argmax(axis=1)
+        # no order gains more than giving each class the column that is decided for most often
+        least = np.count_nonzero(decided == truth) + FAR_HIGHER * truth.size
+        best = _confusion(truth, decided, classes.size).max(axis=1).sum()
+        if min(best, truth.size) < least:
+            return None
     order = _better_order(truth, decided, classes.size)
     if order is None:
         return None
@@ -538,14 +538,6 @@ def order_in_words(values: Any, y: Indices | None, classes: Labels) -> str | Non
         f"{before:.0%}, but {after:.0%} if the columns were {some(names)}. Check "
         f"{argument('order_of_columns', 'classes=')} and the header."
     )
-
-
-def _decisions(values: Floats, y: Indices, n_rows: int) -> tuple[Indices, Indices]:
-    """Return labels and decisions, of rows spread over all of them where there are too many."""
-    if y.size <= n_rows:
-        return y, values.argmax(axis=1)
-    rows = np.arange(n_rows) * (y.size - 1) // (n_rows - 1)
-    return y[rows], values[rows].argmax(axis=1)
 
 
 def _confusion(truth: Indices, decided: Indices, n_classes: int) -> Indices:
@@ -571,17 +563,6 @@ def _better_order(truth: Indices, decided: Indices, n_classes: int) -> Indices |
     sure = gain.sum() > SURE * np.sqrt(moved) and gain.sum() >= FAR_HIGHER * n.sum()
     balanced = (gain[n > 0] / n[n > 0]).mean() >= FAR_HIGHER if n.any() else False
     return order if sure and balanced else None
-
-
-def is_named(y_proba: Any) -> bool:
-    """Tell whether predictions are a frame with names, rather than numbers, for its columns."""
-    if isinstance(y_proba, Predictions):
-        return y_proba.frame is not None and not are_positions(y_proba.names or ())
-    if isinstance(y_proba, np.ndarray | list | tuple | Table) or hasattr(y_proba, "collect"):
-        return False  # a lazy frame, which has to be collected, is refused where it is read
-    # Arrow's `columns` are the data
-    names = getattr(y_proba, "column_names", getattr(y_proba, "columns", None))
-    return names is not None and not callable(names) and not are_positions(tuple(names))
 
 
 def warn_of_missing_names(given: Any, classes: Labels, name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priorshift._typing import Indices, Labels
-from priorshift.border.check import as_labels
+from priorshift.border.check import read_labels
 from priorshift.border.columns import as_text
 from priorshift.exceptions import PriorShiftWarning, argument, missing, warn_user
 from priorshift.text import brief, some
@@ -88,7 +88,7 @@ def join_labels(frame: Any, labels: Any, on: str | None = None) -> Any:
         name, found = read_joined(_columns(rows, "frame"), _columns(given, "labels"), on)
     else:
         name = str(getattr(labels, "name", None) or "label")
-        found = as_labels(labels, "labels")
+        found = read_labels(labels, None, "labels")
         if isinstance(given, nw.Series) and hasattr(labels, "index") and hasattr(frame, "index"):
             keys = frame.index.to_numpy(), labels.index.to_numpy()
             found = found[match_rows(*keys, "the index of frame", "the index of labels")]

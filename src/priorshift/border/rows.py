@@ -255,36 +255,28 @@ def map_reduce(
     n, K = data.shape
     n_rows = max(1, block_bytes // (8 * K))
     little = (data.size if work is None else work) < threads.SERIAL_WORK
-    if isinstance(data, Table):
-        return _total(data.map_parts(_Fold(kernel, exact), 1 if little else n_parts, n_rows))
-    if little and n <= n_rows:  # one block needs no folding
+    if little and n <= n_rows and not isinstance(data, Table):  # one block needs no folding
         return own(kernel(data.astype(np.float64, copy=False) if exact else data, slice(0, n)))
-    fold = _Fold(kernel, exact)
-    if little:
+    fold = partial(_fold, kernel, exact)
+    if isinstance(data, Table):
+        results = data.map_parts(fold, 1 if little else n_parts, n_rows)
+    elif little:
         return fold(slices(data, slice(0, n), n_rows))
-    parts = row_parts(n, n_parts)
-    return _total(threads.map_parts(lambda part: fold(slices(data, part, n_rows)), parts))
-
-
-@dataclass(frozen=True)
-class _Fold:
-    """Adds up a kernel's results over the blocks of one part."""
-
-    kernel: Kernel
-    exact: bool
-
-    def __call__(self, blocks: Blocks) -> Any:
-        total = None
-        for rows, block in blocks:
-            if self.exact:
-                block = block.astype(np.float64, copy=False)
-            found = self.kernel(block, rows)
-            total = own(found) if total is None else add(total, found)
-        return total
-
-
-def _total(results: list[Any]) -> Any:
+    else:
+        parts = row_parts(n, n_parts)
+        results = threads.map_parts(lambda part: fold(slices(data, part, n_rows)), parts)
     return reduce(add, [found for found in results if found is not None])
+
+
+def _fold(kernel: Kernel, exact: bool, blocks: Blocks) -> Any:
+    """Add up a kernel's results over the blocks of one part."""
+    total = None
+    for rows, block in blocks:
+        if exact:
+            block = block.astype(np.float64, copy=False)
+        found = kernel(block, rows)
+        total = own(found) if total is None else add(total, found)
+    return total
 
 
 def own(found: Any) -> Any:

@@ -37,8 +37,8 @@ from priorshift.border import (
     column_of,
     encode_labels,
     head,
-    in_class_order,
     is_tensor,
+    ordered,
     read_labels,
     row_blocks,
     settle_classes,
@@ -222,7 +222,7 @@ class _Calibrator(BaseEstimator):
             proba = _log_softmax(scores)
             return proba if log else np.exp(proba, out=proba)
         outputs = self._outputs(y_proba, tensors=True)
-        table: TensorTable = in_class_order(outputs, self.classes_, self._name)
+        table: TensorTable = ordered(outputs, self.classes_, self._name).values
         xp, blocks = table.xp, []
         slope, bias = table.constant(self._map.slope), table.constant(self._map.bias)
         tiny = table.constant(TINY)
@@ -234,7 +234,7 @@ class _Calibrator(BaseEstimator):
 
     def _z(self, outputs: Predictions) -> Vector:
         """Return the log-softmax of the outputs, in a new array."""
-        values = in_class_order(outputs, self.classes_, self._name)
+        values = ordered(outputs, self.classes_, self._name).values
         if self.logits:
             return _log_softmax(np.array(values, dtype=np.float64, order="C"))
         z = np.maximum(values, TINY, dtype=np.float64, order="C")

@@ -45,7 +45,7 @@ from priorshift.calibration import CalibrationAverage, apply_each, average_calib
 from priorshift.counts import Confusion, model_columns, shrunk_columns
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
-from priorshift.estimators.data import GIVEN, Validation, source_balance
+from priorshift.estimators.data import GIVEN, Validation, find_mismatch, source_balance
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate
 from priorshift.estimators.shares import (
@@ -372,7 +372,7 @@ class Auto(PriorEstimator):
                 f"validation has no sample of any class of {argument('source_label_priors')}; add "
                 "such samples, or use EM."
             )
-        found = None if self._balance.given else self._mismatch_on(rows)
+        found = None if self._balance.given else find_mismatch(evidence)
         self._mismatch = None if found is None else f"{found}; Auto corrects for it."
         self._calibration = average_calibration(
             rows.y_proba,

@@ -14,43 +14,29 @@ from sklearn.utils.validation import check_is_fitted
 from priorshift._typing import Mask, Vector
 from priorshift.border import (
     NO_PRIOR,
-    Predictions,
     Rows,
-    as_decisions,
     check_alpha,
     check_choice,
     check_count,
     check_counts,
     check_positive,
-    check_proba,
     check_source_mass,
-    column_of,
     dense,
     is_array,
-    is_named,
-    is_sparse,
     order_in_words,
-    ordered,
     some,
-    warn_if_adapted,
-    warn_of_missing_names,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.estimators.bounds import Bounds, refuse_wide
 from priorshift.estimators.data import (
     GIVEN,
     Evidence,
-    SeenTarget,
-    TargetCounts,
+    Target,
     TargetLabels,
     Validation,
-    ValidationCounts,
-    as_taken,
-    count_decisions,
-    label_sources,
+    find_mismatch,
     read_evidence,
-    require_decisions,
-    say_mismatch,
+    read_target,
 )
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
@@ -257,7 +243,7 @@ class PriorEstimator(BaseEstimator):
         if rows is not None:
             if (said := order_in_words(rows.y_proba, rows.y, self.classes_)) is not None:
                 warn_user(said, PriorShiftWarning)
-            self._warn_of_mismatch(rows)
+            self._warn_of_mismatch(evidence)
         return self
 
     def partial_fit(
@@ -314,20 +300,18 @@ class PriorEstimator(BaseEstimator):
         A method that learns more adds to them. It writes nothing to `self`: if it fails, the
         earlier fit stays.
         """
-        counts, labels = evidence.counts, evidence.source_label_priors
-        if counts is not None and counts.decisions_only:
-            source, origin = label_sources(evidence)
+        labels, soft = evidence.source_label_priors, evidence.soft
+        if evidence.decisions_only:
+            source, origin = evidence.label_balance()
         elif evidence.source_priors is not None:
             source, origin = evidence.source_priors, GIVEN
-        else:
-            assert counts is not None
-            source = counts.predicted.frequencies
+        elif labels is None or soft is None:
+            source = evidence.predicted.frequencies
             origin = "mean prediction on validation, taken to be drawn as the training set was"
-            if labels is not None and counts.soft is not None:
-                # a class that validation lacks counts as always recognised
-                mean = counts.soft.conditional @ labels + np.where(counts.soft.seen, 0.0, labels)
-                source = mean / mean.sum()
-                origin = "mean prediction on validation at source_label_priors"
+        else:  # a class that validation lacks counts as always recognised
+            mean = soft.conditional @ labels + np.where(soft.seen, 0.0, labels)
+            source = mean / mean.sum()
+            origin = "mean prediction on validation at source_label_priors"
         return {"source_priors_": source, "source_priors_from_": origin}
 
     def _settle(self, evidence: Evidence, *, partial: bool = False) -> Self:  # noqa: ARG002
@@ -339,12 +323,12 @@ class PriorEstimator(BaseEstimator):
         labels (p^N).
         """
         learned = self._learn(evidence)
-        counts, labels = evidence.counts, evidence.source_label_priors
+        labels = evidence.source_label_priors
         self._evidence, self.classes_ = evidence, evidence.classes
-        self._decisions_only = counts is not None and counts.decisions_only
+        self._decisions_only = evidence.decisions_only
         self.n_features_in_ = evidence.classes.size
-        if counts is not None and counts.confusion is not None:
-            self.confusion_ = counts.confusion
+        if evidence.confusion is not None:
+            self.confusion_ = evidence.confusion
         for name, value in learned.items():
             setattr(self, name, value)
         if not evidence.source_known:
@@ -352,42 +336,11 @@ class PriorEstimator(BaseEstimator):
         self.source_label_priors_ = self.source_priors_ if labels is None else labels
         return self
 
-    def _fit_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return a fit that is no more than counts as plain values and arrays; see `_restore`."""
-        evidence = self._evidence
-        assert evidence.counts is not None
-        described, arrays = evidence.counts.to_arrays()
-        given = evidence.source_priors, evidence.source_label_priors
-        arrays |= {
-            "classes": self.classes_,
-            "source_priors": self.source_priors_,
-            "source_label_priors": self.source_label_priors_,
-        }
-        state = {
-            "given": [value is not None for value in given],
-            "source_priors_from": self.source_priors_from_,
-            "counts": described,
-        }
-        return state, arrays
-
-    def _restore(self, state: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        """Set the fit that `_fit_state` described, to the last bit."""
-        sources = arrays["source_priors"], arrays["source_label_priors"]
-        source, labels = (p if g else None for p, g in zip(sources, state["given"], strict=True))
-        counts = ValidationCounts.from_arrays(state["counts"], arrays)
-        known = state["source_priors_from"] != UNKNOWN_SOURCE
-        evidence = Evidence(arrays["classes"], counts, None, source, labels, source_known=known)
-        self._settle(evidence)
-        # settling scales priors to sum to 1 again, which may change the last bit
-        self.source_priors_, self.source_label_priors_ = sources
-        self.source_priors_from_ = state["source_priors_from"]
-        return self
-
-    def _warn_of_mismatch(self, rows: Validation) -> None:
+    def _warn_of_mismatch(self, evidence: Evidence) -> None:
         """Warn where the mean prediction cannot be the priors that the model was trained under."""
-        if self._evidence.given or self.outputs in ("calibrated", "ignored"):
+        if evidence.given or self.outputs in ("calibrated", "ignored"):
             return
-        if (said := self._mismatch_on(rows)) is not None:
+        if (said := find_mismatch(evidence)) is not None:
             warn_user(
                 f"{said}. Here the mean prediction is taken for the priors that the model was "
                 "trained under. Give "
@@ -396,17 +349,6 @@ class PriorEstimator(BaseEstimator):
                 "Auto or em-bcts, which calibrate.",
                 PriorShiftWarning,
             )
-
-    def _mismatch_on(self, rows: Validation | None) -> str | None:
-        """Say where the mean prediction contradicts the labels of validation, if it does."""
-        counts = self._evidence.counts
-        if rows is None or rows.y is None or counts is None:
-            return None
-        labelled = np.bincount(rows.y, rows.weight, self.classes_.size)
-        predicted = counts.predicted.frequencies
-        weight = rows.weight / rows.weight.max()
-        n = weight.sum() ** 2 / (weight @ weight)
-        return say_mismatch(predicted, labelled / labelled.sum(), float(n), self.classes_)
 
     def _labelled_rows(self) -> Validation:
         """Return the validation rows with their labels, or say how to keep them."""
@@ -503,51 +445,23 @@ class PriorEstimator(BaseEstimator):
         array([0.5, 0.5])
         """
         check_is_fitted(self)
-        classes, request, interval = self.classes_, None, None
+        request, interval = None, None
         if confidence_level is not None:
             request = IntervalRequest.of(
                 confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
             )
-        if y_proba is None and y_pred is None:
-            raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
-        if isinstance(y_target, str):
-            y_proba, y_target = column_of(y_proba, y_target, "y_target")
-        if y_target is None and sample_weight is not None:
-            raise ValueError("sample_weight is that of labelled rows; pass y_target= beside it.")
-        if y_target is not None and self.target_labels == "unused":
-            from priorshift.estimators.registry import label_methods
-
-            raise ValueError(
-                f"{type(self).__name__} does not use labels of the target; leave out "
-                f"{argument('y_target')}, or use one of {', '.join(label_methods())}."
-            )
-        labelled = y_target is not None or self.target_labels == "required"
-        decided = y_pred is not None or self._decisions_only
-        if decided or (isinstance(y_proba, Predictions) and y_proba.decided is not None):
-            if not labelled:
-                return self._from_counts(count_decisions(self, y_pred, y_proba), request)
-            require_decisions(self, y_pred, y_proba)
-            decided, y_proba = True, y_proba if y_pred is None else as_decisions(y_pred, classes)
-        named = self._evidence.named or is_named(y_proba)
-        warn_if_adapted(y_proba)
-        predictions = check_proba(y_proba, tables=True, classes=classes)
-        if self._evidence.named:
-            warn_of_missing_names(y_proba, classes, "y_proba")
-        values = ordered(predictions, classes).values
-        if is_sparse(values):
-            values = as_taken(self, values)
-        if not decided and (source := self._denominator) is not None:
-            check_source_mass(source, values, classes, origin=self.source_priors_from_)
-        labels = None
-        if labelled:
-            labels = TargetLabels.of(y_target, classes, values.shape[0], unlabelled, sample_weight)
-        if labels is not None and (labels.rows.size or self.target_labels == "required"):
-            found = self._estimate_labelled(values, labels, request)
+        target, labels, named = read_target(
+            self, y_proba, y_pred, y_target, unlabelled, sample_weight
+        )
+        if isinstance(target, DecisionCounts):
+            return self._from_counts(target, request)
+        if labels is not None:
+            found = self._estimate_labelled(target, labels, request)
         elif request is None:
-            found = self._estimate(values)
+            found = self._estimate(target)
         else:
-            refuse_wide(self, values)
-            found, interval = self._estimate_within(values, dense(values), request)
+            refuse_wide(self, target)
+            found, interval = self._estimate_within(target, dense(target), request)
         if not isinstance(found, PriorEstimate):
             raise ValueError(
                 "the method's _estimate must return an estimate, such as self._result(priors, "
@@ -662,7 +576,7 @@ class PriorEstimator(BaseEstimator):
         """Turn clean target predictions into an estimate: by default, from their counts."""
         if self._decisions_only:
             return self._estimate_decisions(DecisionCounts.from_arrays(y_proba, decision="hard"))
-        target = self._seen_target(y_proba, "a confusion matrix").count(self.confusion_.decision)
+        target = self._seen_target(y_proba, "a confusion matrix")
         return self._only_unseen(target) if target.empty else self._estimate_counts(target)
 
     def _estimate_labelled(
@@ -671,7 +585,7 @@ class PriorEstimator(BaseEstimator):
         """Turn clean target predictions and labels of some rows into an estimate."""
         raise NotImplementedError
 
-    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: Target) -> PriorEstimate:
         """Turn counts of target decisions into an estimate; validation saw at least one class."""
         raise NotImplementedError
 
@@ -724,7 +638,7 @@ class PriorEstimator(BaseEstimator):
                 "true, add labelled samples of it.",
                 PriorShiftWarning,
             )
-        return self._estimate_counts(TargetCounts(seen, np.zeros(seen.size), counts))
+        return self._estimate_counts(Target(seen, np.zeros(seen.size), counts))
 
     def _estimate_within(
         self, y_proba: Rows, dense: Rows, request: IntervalRequest
@@ -742,7 +656,7 @@ class PriorEstimator(BaseEstimator):
 
     # What methods use
 
-    def _seen_target(self, y_proba: Rows, who: str) -> SeenTarget:
+    def _seen_target(self, y_proba: Rows, who: str) -> Target:
         """Set aside, softly and with a warning, the classes that validation lacks."""
         seen, known = self.confusion_.seen, self._evidence.given
         if not seen.all():
@@ -757,7 +671,8 @@ class PriorEstimator(BaseEstimator):
                 f"cannot identify its prior, {how}.",
                 PriorShiftWarning,
             )
-        return SeenTarget.of(y_proba, seen, self.source_priors_ if known else None)
+        source = self.source_priors_ if known else None
+        return Target.of(y_proba, seen, source, self.confusion_.decision)
 
     def _maximise(
         self,
@@ -790,7 +705,7 @@ class PriorEstimator(BaseEstimator):
                 ConvergenceWarning,
             )
 
-    def _only_unseen(self, target: SeenTarget | TargetCounts) -> PriorEstimate:
+    def _only_unseen(self, target: Target) -> PriorEstimate:
         """Return the estimate of a target that has no class that validation saw."""
         priors = target.unseen_priors / target.unseen_priors.sum()
         return self._result(priors, Solution(priors, "direct"), target)
@@ -825,16 +740,16 @@ class PriorEstimator(BaseEstimator):
         self,
         priors: Vector,
         solution: Solution,
-        target: SeenTarget | TargetCounts | int,
+        target: Target | int,
         **more: Any,
     ) -> PriorEstimate:
         """Wrap the priors of all classes; the target tells which of them validation lacks.
 
         Where that does not matter, its number of rows will do.
         """
-        if isinstance(target, SeenTarget | TargetCounts):
+        if isinstance(target, Target):
             more["unseen_classes"] = tuple(self.classes_[~target.seen].tolist())
-            target = target.n_rows
+            target = target.counts.n_samples
         source = self._denominator
         # a prior of 1 % is worth a warning if it cannot reach the predictions; what a hyper-prior
         # gives is less

@@ -16,7 +16,7 @@ from priorshift._typing import Floats, Vector
 from priorshift.border import DENSE_CLASSES, Rows, is_wide, require_array, some
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import DecisionCounts, model_columns
-from priorshift.estimators.data import Validation, ValidationCounts, posterior_problem
+from priorshift.estimators.data import Validation, posterior_problem
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.intervals import (
@@ -251,9 +251,7 @@ class Bounds:
             replica = copy(estimator)
             if rows is not None:
                 drawn = Validation(rows.y_proba, rows.y, _redrawn(rows, n_strata, rng))
-                kind, needs_soft = estimator.decision, evidence.needs_soft
-                counts = ValidationCounts.of(drawn, decision=kind, needs_soft=needs_soft)
-                replica._settle(replace(evidence, counts=counts, rows=drawn))
+                replica._settle(evidence.count(drawn, estimator.decision))
             times = poisson_weights(n, rng)
             if warm:  # from near the answer, and uncopied
                 source, alpha = replica.source_priors_, replica._hyper_prior

@@ -42,7 +42,7 @@ from priorshift.border import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
 from priorshift.counts import Confusion, Decision, model_columns, shrunk_columns
 from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.data import Evidence, TargetCounts, Validation
+from priorshift.estimators.data import Evidence, Target, Validation
 from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -112,7 +112,7 @@ class CML(PriorEstimator):
         self._singular = None if columns is None else is_singular(columns)
         return self
 
-    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: Target) -> PriorEstimate:
         """Solve with one row per decision: the confusion matrix in use, weighted by the counts."""
         seen, counts = target.seen, target.counts.counts
         C = self._columns[:, seen]
@@ -350,7 +350,7 @@ class JointLikelihood(PriorEstimator):
     def _learn(self, evidence: Evidence) -> dict[str, Any]:
         return super()._learn(evidence) | _learn_shrinkage(evidence, self.shrinkage, "hard")
 
-    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: Target) -> PriorEstimate:
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
         alpha = self._hyper_prior[target.seen]
         if (alpha < 1).any():
@@ -400,8 +400,7 @@ def _learn_shrinkage(
     else:
         strength = check_positive(shrinkage, "shrinkage") if shrinkage else 0.0
     if evidence.rows is None:
-        assert evidence.counts is not None
-        confusion = evidence.counts.by_class
+        confusion = evidence.confusion
         model = pooled_columns(confusion.in_samples())
         strength = likeliest_strength(confusion, model) if strength is None else strength
     else:

@@ -6,7 +6,8 @@ from its class attributes. The target is counted among the classes that validati
 rows may have labels.
 """
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,23 +23,27 @@ from priorshift.border import (
     LockFree,
     Predictions,
     Rows,
+    SparseTable,
     as_array,
+    as_decisions,
     check_choice,
     check_classes,
     check_priors,
     check_proba,
     check_sample_weight,
+    check_source_mass,
     classes_of_labels,
     classes_of_priors,
-    is_named,
-    is_sparse,
+    column_of,
     known_labels,
     map_reduce,
     ordered,
     read_decisions,
     read_labelled,
+    read_proba,
     settle_classes,
     times,
+    warn_if_adapted,
     whole,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
@@ -49,6 +54,12 @@ from priorshift.text import percent
 if TYPE_CHECKING:
     from priorshift.estimators.base import PriorEstimator
 
+COUNTS = ("predicted", "confusion", "soft")
+"""What evidence counts."""
+
+GIVEN, GIVEN_LABELS = "given", "given (source_label_priors)"
+"""Where source priors are from, if a user gave them: they themselves, or those of labels."""
+
 MOST_CELLS = 2**25
 """Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
 
@@ -57,7 +68,8 @@ NONE_LEFT = 1e-9
 """Share of the target below which nothing is left of the classes that validation saw."""
 
 
-class Validation(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Validation:
     """The rows of a validation set, clean and in class order.
 
     `checked` are the predictions as they passed the check, if the rows are theirs: what is counted
@@ -105,7 +117,7 @@ class Validation(NamedTuple):
         own = self.y_proba[np.arange(self.labels.size), self.labels]
         return self.take(np.lexsort((self.y_proba.max(axis=1), own)))
 
-    def joined(self, other: "Validation") -> "Validation":
+    def __add__(self, other: "Validation") -> "Validation":
         """Append the rows of another batch."""
         weight = None
         if self.sample_weight is not None or other.sample_weight is not None:
@@ -124,91 +136,6 @@ class Validation(NamedTuple):
         return self.weight * prior_ratio(label_priors, labelled / labelled.sum())[self.labels]
 
 
-@dataclass(frozen=True)
-class ValidationCounts:
-    """Sums over a validation set, mergeable with `+`; None for what the method does not need.
-
-    Attributes
-    ----------
-    predicted : DecisionCounts
-        Summed predictions of all rows; counts of hard decisions where there are no probabilities.
-    confusion : Confusion or None
-        Decisions by class, of the kind that the method compares.
-    soft : Confusion or None
-        Predictions by class, where the source priors are made from them.
-    """
-
-    predicted: DecisionCounts
-    confusion: Confusion | None = None
-    soft: Confusion | None = None
-
-    @classmethod
-    def of(
-        cls, rows: Validation, *, decision: Decision | None, needs_soft: bool = False
-    ) -> "ValidationCounts":
-        """Count validation predictions: all together, by decision, and softly if needed."""
-        predicted = DecisionCounts.from_arrays(
-            rows.y_proba, decision="soft", sample_weight=rows.sample_weight
-        )
-        if rows.y is None:
-            return cls(predicted)
-        confusion = None if decision is None else rows.confusion(decision)
-        soft = None
-        if needs_soft:
-            soft = confusion if decision == "soft" else rows.confusion("soft")
-        return cls(predicted, confusion, soft)
-
-    @classmethod
-    def of_decisions(cls, confusion: Confusion) -> "ValidationCounts":
-        """Take counts of hard decisions for all there is: no probabilities were given."""
-        counts = confusion.counts.sum(axis=1)
-        return cls(DecisionCounts(counts, "hard", confusion.n_samples), confusion)
-
-    @property
-    def decisions_only(self) -> bool:
-        """Whether validation was decisions, without probabilities."""
-        return self.predicted.decision == "hard"
-
-    @property
-    def by_class(self) -> Confusion:
-        """The confusion matrix, where the method could not have been fitted without it."""
-        assert self.confusion is not None
-        return self.confusion
-
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the kind and number of rows of each part, and its arrays; see `from_arrays`."""
-        named = {field.name: getattr(self, field.name) for field in fields(ValidationCounts)}
-        parts = {name: part for name, part in named.items() if part is not None}
-        arrays = {f"{name}.counts": part.counts for name, part in parts.items()}
-        for name, part in parts.items():
-            for more in ("class_weights", "squares"):
-                if getattr(part, more, None) is not None:
-                    arrays[f"{name}.{more}"] = getattr(part, more)
-        return {name: [part.decision, part.n_samples] for name, part in parts.items()}, arrays
-
-    @classmethod
-    def from_arrays(
-        cls, described: dict[str, Any], arrays: dict[str, NDArray[Any]]
-    ) -> "ValidationCounts":
-        """Put the parts together again."""
-        parts: dict[str, Any] = {field.name: None for field in fields(ValidationCounts)}
-        for name, (decision, n_samples) in described.items():
-            counts, weights = arrays[f"{name}.counts"], arrays.get(f"{name}.class_weights")
-            parts[name] = (
-                DecisionCounts(counts, decision, n_samples)
-                if weights is None
-                else Confusion(counts, weights, decision, n_samples, arrays.get(f"{name}.squares"))
-            )
-        return cls(**parts)
-
-    def __add__(self, other: "ValidationCounts") -> "ValidationCounts":
-        return ValidationCounts(
-            self.predicted + other.predicted,
-            self.confusion and other.confusion and self.confusion + other.confusion,
-            self.soft and other.soft and self.soft + other.soft,
-        )
-
-
 def posterior_problem(
     y_proba: Rows,
     source_priors: Vector,
@@ -221,32 +148,65 @@ def posterior_problem(
 
 
 @dataclass(frozen=True)
-class SeenChance:
-    """The chance of rows that their class is one that validation saw, at the target's priors."""
+class Target:
+    """Decisions on a target, among the classes that validation saw.
 
-    unseen: Vector
-    all_classes: Vector
-
-    def __call__(self, block: Block) -> Vector:
-        """Return the chance of each row of a block."""
-        of_unseen = times(block, self.unseen).astype(np.float64)
-        of_any = times(block, self.all_classes).astype(np.float64)
-        return 1 - np.divide(of_unseen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
-
-
-@dataclass(frozen=True)
-class _Target:
-    """A target among the classes that validation saw; the other classes are set aside.
+    Samples of the other classes are set aside softly: a row counts by the chance that its class is
+    one that was seen.
 
     Attributes
     ----------
     seen : ndarray of shape (K,)
     unseen_priors : ndarray of shape (K,)
-        Priors of the other classes, 0 for those that were seen.
+        Priors of the classes that validation lacks, 0 for those that were seen.
+    counts : DecisionCounts
+        Decisions, of all classes, on samples of classes that were seen.
+    y_proba : ndarray or Table of shape (n, K), or None
+        The rows that were counted; None where there are only counts.
+    weight : callable or None
+        The chance of each row of a block; None is 1 for all.
     """
 
     seen: Mask
     unseen_priors: Vector
+    counts: DecisionCounts
+    y_proba: Any = None
+    weight: Callable[[Block], Vector] | None = None
+
+    @classmethod
+    def of(
+        cls, y_proba: Rows, seen: Mask, source_priors: Vector | None, decision: Decision
+    ) -> "Target":
+        """Set aside the classes that validation lacks; count the decisions on the others.
+
+        With source priors, EM on the target estimates their share. Without them nothing can:
+        validation lacks a class, so its mean prediction is not the classifier's own prior, and
+        dividing by it would blow the class up. Then predictions count as they are.
+        """
+        priors, weight = np.zeros(seen.size), None
+        if not seen.all():
+            if source_priors is not None:
+                problem = posterior_problem(y_proba, source_priors)
+                priors = maximise(problem, tol=0.01).value  # the tolerance of EM itself
+                factor = problem.scale * priors
+            else:
+                priors = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
+                factor = np.ones(seen.size)
+            weight = partial(_chance_of_seen, np.where(seen, 0.0, factor), factor)
+        counts = DecisionCounts.from_arrays(y_proba, decision=decision, sample_weight=weight)
+        return cls(seen, np.where(seen, 0.0, priors), counts, y_proba, weight)
+
+    @LockFree
+    def size(self) -> float:
+        """Number of rows of classes that were seen."""
+        if self.weight is None:
+            return self.counts.n_samples
+        return float(map_reduce(partial(_sum_weight, self.weight), self.y_proba))
+
+    @property
+    def empty(self) -> bool:
+        """Whether all of the target belongs to classes that validation never saw."""
+        return bool(self.counts.counts.sum() <= NONE_LEFT * self.counts.n_samples)
 
     def complete(self, seen_priors: Vector) -> Vector:
         """Join priors of the seen classes, which sum to 1, with those of the others."""
@@ -254,88 +214,21 @@ class _Target:
         priors[self.seen] = (1 - priors.sum()) * seen_priors
         return priors
 
-
-@dataclass(frozen=True)
-class SeenTarget(_Target):
-    """Target rows, each with the chance that its class is one that validation saw.
-
-    Samples of the other classes are set aside softly: a row counts by that chance.
-
-    Attributes
-    ----------
-    y_proba : ndarray or Table of shape (n, K)
-    weight : SeenChance or None
-        None is 1 for all.
-    """
-
-    y_proba: Rows
-    weight: SeenChance | None
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the target, of all classes."""
-        return self.y_proba.shape[0]
-
-    @classmethod
-    def of(cls, y_proba: Rows, seen: Mask, source_priors: Vector | None) -> "SeenTarget":
-        """Set aside the classes that validation lacks.
-
-        With source priors, EM on the target estimates their share. Without them nothing can:
-        validation lacks a class, so its mean prediction is not the classifier's own prior, and
-        dividing by it would blow the class up. Then predictions count as they are.
-        """
-        if seen.all():
-            return cls(seen, np.zeros(seen.size), y_proba, None)
-        if source_priors is not None:
-            problem = posterior_problem(y_proba, source_priors)
-            priors = maximise(problem, tol=0.01).value  # the tolerance of EM itself
-            factor = problem.scale * priors
-        else:
-            priors = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
-            factor = np.ones(seen.size)
-        weight = SeenChance(np.where(seen, 0.0, factor), factor)
-        return cls(seen, np.where(seen, 0.0, priors), y_proba, weight)
-
-    def count(self, decision: Decision) -> "TargetCounts":
-        """Count the decisions on the classes that were seen."""
-        counts = DecisionCounts.from_arrays(
-            self.y_proba, decision=decision, sample_weight=self.weight
-        )
-        return TargetCounts(self.seen, self.unseen_priors, counts)
-
-    @LockFree
-    def size(self) -> float:
-        """Number of rows of classes that were seen."""
-        if self.weight is None:
-            return self.y_proba.shape[0]
-        return float(map_reduce(partial(_sum_weight, self.weight), self.y_proba))
-
-    @property
-    def empty(self) -> bool:
-        """Whether all of the target belongs to classes that validation never saw."""
-        return self.size <= NONE_LEFT * self.n_rows
-
-
-@dataclass(frozen=True)
-class TargetCounts(_Target):
-    """Target decisions on samples of the classes that validation saw."""
-
-    counts: DecisionCounts
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the target, of all classes."""
-        return self.counts.n_samples
-
-    @property
-    def empty(self) -> bool:
-        """Whether all of the target belongs to classes that validation never saw."""
-        return bool(self.counts.counts.sum() <= NONE_LEFT * self.n_rows)
-
     def among_seen(self, priors: Vector) -> Vector:
         """Return each seen class's share of the seen classes, even if all of `priors` are 0."""
         share = np.maximum(priors[self.seen], np.finfo(np.float64).tiny)
         return np.asarray(share / share.sum())
+
+
+def _chance_of_seen(unseen: Vector, all_classes: Vector, block: Block) -> Vector:
+    """Return the chance of each row that its class was seen: 1 - f . unseen / f . all_classes."""
+    of_unseen = times(block, unseen).astype(np.float64)
+    of_any = times(block, all_classes).astype(np.float64)
+    return 1 - np.divide(of_unseen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
+
+
+def _sum_weight(weight: Callable[[Block], Vector], block: Block, _: slice) -> float:
+    return float(weight(block).sum())
 
 
 class TargetLabels(NamedTuple):
@@ -373,10 +266,6 @@ class TargetLabels(NamedTuple):
         return cls(rows, y, check_sample_weight(given[rows], rows.size) if rows.size else None)
 
 
-def _sum_weight(weight: SeenChance, block: Block, _: slice) -> float:
-    return float(weight(block).sum())
-
-
 @dataclass(frozen=True)
 class Evidence:
     """What validation says, however it was given: counts that add with `+`.
@@ -384,8 +273,13 @@ class Evidence:
     Attributes
     ----------
     classes : ndarray of shape (n_classes,)
-    counts : ValidationCounts or None
+    predicted : DecisionCounts or None
+        Summed predictions of all rows; counts of hard decisions where there are no probabilities.
         None where there is no validation set, only source priors.
+    confusion : Confusion or None
+        Decisions by class, of the kind that the method compares.
+    soft : Confusion or None
+        Predictions by class, where the source priors are made from them.
     rows : Validation or None
         The rows counted, where they are probabilities.
     source_priors, source_label_priors : ndarray of shape (n_classes,) or None
@@ -398,7 +292,9 @@ class Evidence:
     """
 
     classes: Labels
-    counts: ValidationCounts | None
+    predicted: Any = None
+    confusion: Any = None
+    soft: Confusion | None = None
     rows: Validation | None = None
     source_priors: Vector | None = None
     source_label_priors: Vector | None = None
@@ -406,14 +302,14 @@ class Evidence:
     source_known: bool = True
 
     @property
+    def decisions_only(self) -> bool:
+        """Whether validation was decisions, without probabilities."""
+        return self.predicted is not None and self.predicted.decision == "hard"
+
+    @property
     def given(self) -> bool:
         """Whether you gave priors of the training set."""
         return self.source_priors is not None or self.source_label_priors is not None
-
-    @property
-    def needs_soft(self) -> bool:
-        """Whether source priors are validation's mean prediction, re-weighted to label priors."""
-        return self.source_priors is None and self.source_label_priors is not None
 
     @property
     def best_labels(self) -> Vector | None:
@@ -421,15 +317,68 @@ class Evidence:
         best = self.source_label_priors
         return self.source_priors if best is None else best
 
-    def __add__(self, other: "Evidence") -> "Evidence":
-        if self.counts is None or other.counts is None:
-            return other
-        both = self.rows is not None and other.rows is not None
-        return replace(
-            self,
-            counts=self.counts + other.counts,
-            rows=self.rows.joined(other.rows) if both else None,  # type: ignore[union-attr, arg-type]
+    def count(self, rows: Validation, decision: Decision | None) -> "Evidence":
+        """Return the evidence of these rows: counted together, by decision, and softly if needed.
+
+        Source priors are the mean prediction of each class, at label priors that are given alone.
+        """
+        confusion = soft = None
+        if rows.y is not None:
+            confusion = None if decision is None else rows.confusion(decision)
+            if self.source_priors is None and self.source_label_priors is not None:
+                soft = confusion if decision == "soft" else rows.confusion("soft")
+        predicted = DecisionCounts.from_arrays(
+            rows.y_proba, decision="soft", sample_weight=rows.sample_weight
         )
+        return replace(self, predicted=predicted, confusion=confusion, soft=soft, rows=rows)
+
+    def label_balance(self) -> tuple[Vector, str]:
+        """Return the balance of labels as source priors: what a ratio from J is a ratio to."""
+        if self.source_label_priors is not None:
+            return self.source_label_priors, GIVEN_LABELS
+        if self.source_priors is not None:
+            return self.source_priors, GIVEN
+        labels, seen = self.confusion.class_frequencies, self.confusion.seen
+        if not self.decisions_only:
+            predicted = self.predicted.frequencies
+            labels = np.where(seen, labels * predicted[seen].sum(), predicted)
+        return labels, "label frequencies of validation"
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return all but rows as plain values and arrays, for `from_arrays`."""
+        counts = {}
+        names = ("classes", "source_priors", "source_label_priors")
+        arrays = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        for name in COUNTS:
+            if (part := getattr(self, name)) is not None:
+                counts[name] = [part.decision, part.n_samples]
+                for array in ("counts", "class_weights", "squares"):
+                    if getattr(part, array, None) is not None:
+                        arrays[f"{name}.{array}"] = getattr(part, array)
+        return {"counts": counts, "source_known": self.source_known}, arrays
+
+    @classmethod
+    def from_arrays(cls, described: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Evidence":
+        """Put evidence together again."""
+        found: dict[str, Any] = {"source_known": described["source_known"]}
+        found |= {name: array for name, array in arrays.items() if "." not in name}
+        for name, (decision, n_samples) in described["counts"].items():
+            counts, weights = arrays[f"{name}.counts"], arrays.get(f"{name}.class_weights")
+            found[name] = (
+                DecisionCounts(counts, decision, n_samples)
+                if weights is None
+                else Confusion(counts, weights, decision, n_samples, arrays.get(f"{name}.squares"))
+            )
+        return cls(**found)
+
+    def __add__(self, other: "Evidence") -> "Evidence":
+        if self.predicted is None or other.predicted is None:
+            return other
+        added: dict[str, Any] = {}
+        for name in (*COUNTS, "rows"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            added[name] = None if mine is None or theirs is None else mine + theirs
+        return replace(self, **added)
 
 
 def read_evidence(
@@ -444,12 +393,12 @@ def read_evidence(
     classes: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Evidence:
-    """Check what validation is given as; count it."""
+    """Check validation, whatever it is given as; count it."""
     check_choice(method.decision, ("hard", "soft", None), "decision")
-    name, counts, rows, named, source_known = type(method).__name__, None, None, False, True
+    name, rows, named, source_known = type(method).__name__, None, False, True
     if confusion is not None:
         beside = {"y_proba": y_proba, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
-        if more := [name for name, value in beside.items() if value is not None]:
+        if more := [given for given, value in beside.items() if value is not None]:
             raise ValueError(
                 f"confusion= takes the place of a validation set; leave out {', '.join(more)}."
             )
@@ -464,26 +413,17 @@ def read_evidence(
                 "confusion counts soft decisions, whose spread it does not tell; give one of hard "
                 "decisions, as Confusion.from_counts does."
             )
-        K = confusion.class_weights.size
-        require_room(method, K)
-        known = confusion.classes if classes is None else classes
+        K, known = confusion.class_weights.size, confusion.classes if classes is None else classes
         names = np.arange(K) if known is None else check_classes(known, K)
-        counts = ValidationCounts.of_decisions(confusion)
         source_known = source_priors is not None or source_label_priors is not None
-    elif y_pred is not None or (isinstance(y_proba, Predictions) and y_proba.decided is not None):
+    elif y_pred is not None or getattr(y_proba, "decided", None) is not None:
         require_decisions(method, y_pred, y_proba)
         if y is None:
             raise ValueError(f"{name} needs validation labels: fit(y_pred=..., y=...).")
-        truth: Any
-        if y_pred is None:
-            names, _, truth = read_labelled(y_proba, y, classes, tables=True)
-            decided = y_proba.decided
-        else:
-            names, decided, truth = read_decisions(y_pred, y, classes)
-        require_room(method, names.size)
-        weight = check_sample_weight(sample_weight, truth.size)
-        counted = Confusion.from_decisions(decided, truth, names.size, weight)
-        counts = ValidationCounts.of_decisions(counted)
+        given = y_proba if y_pred is None else y_pred
+        names, decisions, truth = read_decisions(given, y, classes)
+        weight = check_sample_weight(sample_weight, decisions.size)
+        confusion = Confusion.from_decisions(decisions, truth, names.size, weight)
     elif y_proba is None:
         if method.decision is not None:
             raise ValueError(f"{name} needs a validation set: fit(y_proba, y).")
@@ -503,12 +443,11 @@ def read_evidence(
             names = classes_of_labels(np.zeros(0), classes)
     else:
         labels: Indices | None = None
-        needs_soft = source_priors is None and source_label_priors is not None
         if y is not None:
             names, predictions, labels = read_labelled(y_proba, y, classes, tables=True)
         elif method.decision is not None:
             raise ValueError(f"{name} needs validation labels: fit(y_proba, y).")
-        elif needs_soft:
+        elif source_priors is None and source_label_priors is not None:
             raise ValueError(
                 f"{argument('source_label_priors')} without {argument('source_priors')} need "
                 "validation labels y: the mean prediction of each class is weighted by them."
@@ -517,20 +456,70 @@ def read_evidence(
             predictions = check_proba(y_proba, tables=True, classes=classes)
             names = settle_classes(predictions, classes=classes)
             predictions = ordered(predictions, names)
-        values = predictions.values
-        if is_sparse(values):
-            values = as_taken(method, values, kept=method._keeps_rows)
-        if method._keeps_rows:
-            values = whole(values)
-        weight = check_sample_weight(sample_weight, predictions.shape[0])
+        values = as_taken(method, predictions.values, kept=method._keeps_rows)
+        weight = check_sample_weight(sample_weight, values.shape[0])
         checked = predictions if values is predictions.values else None
-        rows, named = Validation(values, labels, weight, checked), is_named(predictions)
-        counts = ValidationCounts.of(rows, decision=method.decision, needs_soft=needs_soft)
+        rows, named = Validation(values, labels, weight, checked), predictions.named
     if source_priors is not None:
         source_priors = check_priors(source_priors, names, "source_priors")
     if source_label_priors is not None:
         source_label_priors = check_priors(source_label_priors, names, "source_label_priors")
-    return Evidence(names, counts, rows, source_priors, source_label_priors, named, source_known)
+    evidence = Evidence(
+        names,
+        source_priors=source_priors,
+        source_label_priors=source_label_priors,
+        named=named,
+        source_known=source_known,
+    )
+    if confusion is not None:
+        require_room(method, names.size)
+        predicted = DecisionCounts(confusion.counts.sum(axis=1), "hard", confusion.n_samples)
+        return replace(evidence, predicted=predicted, confusion=confusion)
+    return evidence if rows is None else evidence.count(rows, method.decision)
+
+
+def read_target(
+    method: "PriorEstimator",
+    y_proba: Any,
+    y_pred: Any,
+    y_target: Any,
+    unlabelled: Any,
+    sample_weight: Any,
+) -> tuple[Any, TargetLabels | None, bool]:
+    """Check a target: its rows, or counts of decisions; its labels; whether columns had names."""
+    classes, named = method.classes_, method._evidence.named
+    if y_proba is None and y_pred is None:
+        raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
+    if isinstance(y_target, str):
+        y_proba, y_target = column_of(y_proba, y_target, "y_target")
+    if y_target is None and sample_weight is not None:
+        raise ValueError("sample_weight is that of labelled rows; pass y_target= beside it.")
+    if y_target is not None and method.target_labels == "unused":
+        from priorshift.estimators.registry import label_methods
+
+        raise ValueError(
+            f"{type(method).__name__} does not use labels of the target; leave out "
+            f"{argument('y_target')}, or use one of {', '.join(label_methods())}."
+        )
+    labelled = y_target is not None or method.target_labels == "required"
+    decided = y_pred is not None or method._decisions_only
+    decided = decided or getattr(y_proba, "decided", None) is not None
+    if decided and not labelled:
+        return count_decisions(method, y_pred, y_proba), None, False
+    if decided:
+        require_decisions(method, y_pred, y_proba)
+        y_proba = y_proba if y_pred is None else as_decisions(y_pred, classes)
+    warn_if_adapted(y_proba)
+    predictions = read_proba(y_proba, classes, tables=True, named=named)
+    values = as_taken(method, predictions.values)
+    if not decided and (source := method._denominator) is not None:
+        check_source_mass(source, values, classes, origin=method.source_priors_from_)
+    labels = None
+    if labelled:
+        labels = TargetLabels.of(y_target, classes, values.shape[0], unlabelled, sample_weight)
+        if method.target_labels != "required" and not labels.rows.size:
+            labels = None
+    return values, labels, named or predictions.named
 
 
 def count_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> DecisionCounts:
@@ -540,9 +529,7 @@ def count_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> Deci
     if y_pred is not None:
         _, decided, _ = read_decisions(y_pred, classes=classes)
         return DecisionCounts.from_decisions(decided, classes.size)
-    rows = ordered(check_proba(y_proba, tables=True, classes=classes), classes)
-    if rows.decided is not None:
-        return DecisionCounts.from_decisions(rows.decided, classes.size)
+    rows = read_proba(y_proba, classes, tables=True)
     return DecisionCounts.from_arrays(rows.values, decision="hard")
 
 
@@ -569,12 +556,15 @@ def require_room(method: "PriorEstimator", K: int) -> None:
         )
 
 
-def as_taken(method: "PriorEstimator", values: Any, *, kept: bool = False) -> Any:
-    """Return sparse predictions in the form that the method can use, or say which methods can.
+def as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> Any:
+    """Return predictions in the form that the method can use, or say which methods can.
 
-    Beyond `DENSE_CLASSES` classes only wide methods can. Up to there, a method that does not take
-    sparse rows reads them as arrays, a few at a time; rows that it keeps must be few.
+    Sparse ones of more than `DENSE_CLASSES` classes only wide methods can. Up to there, a method
+    that does not take sparse rows reads them as arrays, a few at a time; rows that it keeps must be
+    few, and become one array.
     """
+    if not isinstance(values, SparseTable):
+        return whole(values) if kept else values
     n, K = values.shape
     require_room(method, K)
     if kept and n * K > MOST_CELLS:
@@ -583,26 +573,8 @@ def as_taken(method: "PriorEstimator", values: Any, *, kept: bool = False) -> An
             f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
             "such as SCM-L."
         )
-    return values if method._takes_sparse else DenseBlocks(values)
-
-
-GIVEN, GIVEN_LABELS = "given", "given (source_label_priors)"
-"""Where source priors are from, if a user gave them: they themselves, or those of labels."""
-
-
-def label_sources(evidence: Evidence) -> tuple[Vector, str]:
-    """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
-    if evidence.source_label_priors is not None:
-        return evidence.source_label_priors, GIVEN_LABELS
-    if evidence.source_priors is not None:
-        return evidence.source_priors, GIVEN
-    counts = evidence.counts
-    assert counts is not None
-    if counts.decisions_only:
-        return counts.by_class.class_frequencies, "label frequencies of validation"
-    predicted, confusion = counts.predicted.frequencies, counts.by_class
-    labels = confusion.class_frequencies * predicted[confusion.seen].sum()
-    return np.where(confusion.seen, labels, predicted), "label frequencies of validation"
+    rows = values if method._takes_sparse else DenseBlocks(values)
+    return whole(rows) if kept else rows
 
 
 @dataclass(frozen=True)
@@ -646,6 +618,18 @@ def source_balance(
     else:
         words += " (its mean prediction agrees with source_priors)"
     return SourceBalance(priors, words, source_priors is not None)
+
+
+def find_mismatch(evidence: Evidence) -> str | None:
+    """Say where the mean prediction contradicts the labels of validation, if it does."""
+    rows = evidence.rows
+    if rows is None or rows.y is None:
+        return None
+    labelled = np.bincount(rows.y, rows.weight, evidence.classes.size)
+    weight = rows.weight / rows.weight.max()
+    n = float(weight.sum() ** 2 / (weight @ weight))
+    shares = evidence.predicted.frequencies, labelled / labelled.sum()
+    return say_mismatch(*shares, n, evidence.classes)
 
 
 def say_mismatch(predicted: Vector, labelled: Vector, n: float, classes: Labels) -> str | None:

@@ -24,7 +24,7 @@ from priorshift.border import NO_PRIOR, Rows, check_choice, check_count, in_bloc
 from priorshift.calibration import FAMILIES, choose_calibration, ridges_of
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.bounds import Bounds
-from priorshift.estimators.data import Evidence, ValidationCounts, posterior_problem
+from priorshift.estimators.data import Evidence, posterior_problem
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -293,13 +293,11 @@ class CalibratedEM(PriorEstimator):
         self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
 
     def _learn(self, evidence: Evidence) -> dict[str, Any]:
-        counts, rows = evidence.counts, evidence.rows
-        assert counts is not None
+        rows, label_priors = evidence.rows, evidence.best_labels
         assert rows is not None
         check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
-        label_priors = evidence.best_labels
 
-        def learn() -> tuple[dict[str, Any], str, ValidationCounts]:
+        def learn() -> tuple[dict[str, Any], str, Evidence]:
             ordered = rows.in_canonical_order()
             chosen = choose_calibration(
                 ordered.y_proba,
@@ -312,14 +310,15 @@ class CalibratedEM(PriorEstimator):
                 random_state=self.random_state,
             )
             # calibrating must not create mass for classes that validation neither has nor predicts
-            dead, values = (counts.predicted.counts <= 0) & ~counts.by_class.seen, chosen.y_proba
+            dead, values = evidence.predicted.counts <= 0, chosen.y_proba
+            dead &= ~evidence.confusion.seen
             if dead.any():
                 values = np.where(dead, 0, values).astype(values.dtype)
                 values /= values.sum(axis=1, keepdims=True)
-            calibrated = ordered._replace(y_proba=values)
+            given = replace(evidence, source_priors=None, source_label_priors=label_priors)
             learned = {"recalibration_": chosen.map, "ridge_": chosen.ridge}
-            soft = ValidationCounts.of(calibrated, decision="soft", needs_soft=True)
-            return learned, chosen.trouble, soft
+            counted = given.count(replace(ordered, y_proba=values), "soft")
+            return learned, chosen.trouble, replace(counted, rows=None)
 
         if rows.checked is None or isinstance(self.random_state, np.random.Generator):
             learned, trouble, calibrated = learn()
@@ -330,11 +329,9 @@ class CalibratedEM(PriorEstimator):
         if trouble:
             message = f"the calibrator of {self.name} did not converge: {trouble}."
             warn_user(message, ConvergenceWarning)
-        given = replace(evidence, source_priors=None, source_label_priors=label_priors)
-        base = super()._learn(replace(given, counts=calibrated))
+        source, confusion = super()._learn(calibrated)["source_priors_"], calibrated.confusion
         # a classifier may never predict a class that validation has, or a steep map take its mean
         # to 0, which EM would divide by: it has at least its share of one more row
-        source, confusion = base["source_priors_"], calibrated.by_class
         share = np.full_like(source, 1 / source.size) if label_priors is None else label_priors
         least = np.where(confusion.seen, share / (calibrated.predicted.n_samples + 1), 0.0)
         if (source < least).any():

@@ -15,7 +15,7 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import Rows, check_choice, check_positive
 from priorshift.counts import Decision, DecisionCounts
 from priorshift.estimators.base import Batch, PriorEstimator
-from priorshift.estimators.data import Evidence, TargetCounts, label_sources
+from priorshift.estimators.data import Evidence, Target
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
@@ -92,7 +92,7 @@ class CM(PriorEstimator):
     reference = SAERENS
     _batch = "counts"
 
-    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: Target) -> PriorEstimate:
         C = self._columns[:, target.seen]
         condition = self._condition(C, target.seen)
         raw = solve_linear(C, target.counts.frequencies)
@@ -175,10 +175,10 @@ class BBSE(PriorEstimator):
     def _learn(self, evidence: Evidence) -> dict[str, Any]:
         if self.solver == "released":
             return super()._learn(evidence)
-        source, origin = label_sources(evidence)
+        source, origin = evidence.label_balance()
         return {"source_priors_": source, "source_priors_from_": origin}
 
-    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: Target) -> PriorEstimate:
         """Solve for the ratio among the classes that were seen, and turn it into priors."""
         source = target.among_seen(self.source_priors_)
         J = self._columns[:, target.seen] * source
@@ -249,7 +249,7 @@ def _inverted(
     return Solutions.direct(clip_to_simplex(raw))
 
 
-def _warn_of_clipping(estimator: PriorEstimator, raw: Vector, target: TargetCounts) -> None:
+def _warn_of_clipping(estimator: PriorEstimator, raw: Vector, target: Target) -> None:
     if said := say_clipped(raw, estimator.classes_[target.seen]):
         warn_user(
             f"{estimator.name} found {said}: confusion matrix and target decisions do not fit "

@@ -51,8 +51,6 @@ from priorshift.estimators.data import (
     MOST_CELLS,
     Evidence,
     TargetLabels,
-    Validation,
-    ValidationCounts,
     posterior_problem,
 )
 from priorshift.estimators.em import CalibratedEM
@@ -132,7 +130,7 @@ class PPI(PriorEstimator):
         self.weight = weight
 
     def _learn(self, evidence: Evidence) -> dict[str, Any]:
-        if evidence.counts is not None or evidence.source_priors is not None:
+        if evidence.predicted is not None or evidence.source_priors is not None:
             return super()._learn(evidence)
         if evidence.source_label_priors is not None:
             raise ValueError(
@@ -159,14 +157,14 @@ class PPI(PriorEstimator):
                 f"{argument('interval_method')}."
             )
         weight = None if self.weight is None else check_fraction(self.weight, "weight")
-        labelled = _Labelled(y_proba, labels)
-        lam = labelled.weights(weight)
-        raw = labelled.shares(lam)
+        raw, bounds = correct_shares(y_proba, labels, weight, request)
         priors = project_simplex(raw)
-        found = self._result(priors, Solution(priors, "direct"), labelled.n_rows, raw=raw)
+        found = self._result(priors, Solution(priors, "direct"), y_proba.shape[0], raw=raw)
         if request is None:
             return found
-        return found.with_interval(labelled.interval(raw, priors, lam, request), request)
+        lower, upper, error = bounds
+        interval = PriorInterval.around(priors, lower, upper, error, "prediction-powered")
+        return found.with_interval(interval, request)
 
 
 class _Sums(NamedTuple):
@@ -188,8 +186,10 @@ class _Sums(NamedTuple):
         return square - 2 * mean * total + mean**2 * self.one
 
 
-class _Labelled:
-    r"""All that PPI needs of a target: sums over its labelled rows, and over all rows.
+def correct_shares(
+    values: Rows, labels: TargetLabels, given: float | None, request: IntervalRequest | None
+) -> tuple[Vector, Any]:
+    r"""Return the shares, not yet on the simplex; lower and upper bounds, and standard errors.
 
     Rows that were chosen with unequal probability have weights w, which add up to all N rows. What
     the others look like follows from the mean of all rows and that of the labelled ones, as these
@@ -206,96 +206,60 @@ class _Labelled:
 
     .. math:: \frac{z^2}{2} N^{-2} \sum_i \frac{w_i}{N} w_i (w_i - N / n)\, e_i'^2,
 
-    which is 0 where weights are equal.
+    which is 0 where weights are equal. `given` is lambda, if it is given.
     """
+    rows, y, weight = labels
+    f = np.asarray(take_rows(values, rows), np.float64)
+    total, square = map_reduce(_moments, values, exact=True)
+    (N, K), n = values.shape, y.size
+    weight = np.ones(n) if weight is None else weight
+    weight = weight * (N / weight.sum())
+    of_truth = f[np.arange(n), y]
 
-    def __init__(self, values: Rows, labels: TargetLabels) -> None:
-        rows, self.y, weight = labels
-        weight = np.ones(rows.size) if weight is None else weight
-        self.f = np.asarray(take_rows(values, rows), np.float64)
-        self.moments = map_reduce(_moments, values, exact=True)
-        self.n_rows, self.n = values.shape[0], self.y.size
-        self.n_others = self.n_rows - self.n
-        self.weight = weight * (self.n_rows / weight.sum())
-        # what a row counts for beyond one of equal weight
-        self.excess = self.weight * (self.weight - self.n_rows / self.n)
-        self.sums = self._summed(self.weight)
+    def add_up(weight: Vector) -> _Sums:
+        counts: Any = np.bincount(y, weight, K)
+        of_own: Any = np.bincount(y, weight * of_truth, K)
+        squares = np.einsum("i,ij,ij->j", weight, f, f)
+        return _Sums(float(weight.sum()), counts, weight @ f, squares, of_own)
 
-    def _summed(self, weight: Vector) -> _Sums:
-        K, own = self.f.shape[1], np.take_along_axis(self.f, self.y[:, None], axis=1)[:, 0]
-        return _Sums(
-            float(weight.sum()),
-            np.bincount(self.y, weight, K).astype(np.float64),
-            weight @ self.f,
-            np.einsum("i,ij,ij->j", weight, self.f, self.f),
-            np.bincount(self.y, weight * own, K).astype(np.float64),
-        )
-
-    @property
-    def others(self) -> tuple[Vector, Vector]:
-        """Mean and variance of predictions where there is no label."""
-        part = self.n / self.n_rows
-        total, square = self.moments - part * np.array([self.sums.f, self.sums.ff])
-        mean = total / self.n_others
-        return mean, np.maximum(square / self.n_others - mean**2, 0.0)
-
-    def weights(self, given: float | None) -> Vector:
-        """Return the weights of least variance, or the one that is given.
-
-        They are 0 where there are no rows but labelled ones.
-        """
-        if given is not None or not self.n_others:
-            return np.full(self.f.shape[1], given if given and self.n_others else 0.0)
-        sums, N = self.sums, self.n_rows
+    sums, others = add_up(weight), N - n
+    best = np.full(K, given if given and others else 0.0)  # 0 where all rows are labelled
+    if given is None and others:
         covariance = sums.yf / N - sums.y * sums.f / N**2
-        total, square = self.moments
-        variance = (square - total**2 / N) / (N - 1)
-        least = (1 + self.n / self.n_others) * variance
-        spread = variance > np.finfo(np.float64).eps * square / N  # or every row is predicted alike
-        weight = np.divide(covariance, least, out=np.zeros_like(least), where=spread)
-        return weight.clip(0.0, 1.0)
-
-    def shares(self, weight: Vector) -> Vector:
-        """Return the shares, not yet on the simplex."""
-        labelled = (self.sums.y - weight * self.sums.f) / self.n_rows
-        return labelled + weight * self.others[0] if self.n_others else labelled
-
-    def variance(self, weight: Vector, request: IntervalRequest) -> Vector:
-        """Return the variance of the shares."""
-        N, n = self.n_rows, self.n
-        found = self.sums.squares(weight, self.sums) / (N * n)
-        if self.n_others:
-            found += weight**2 * self.others[1] / self.n_others
-        found += self._summed(self.excess).squares(self._scale(weight), self.sums) / N**2
-        if request.estimand == "sample":  # that of the labels themselves does not count
-            share = self.sums.y / N
-            found -= share * (1 - share) / N
-        return np.maximum(found, 0.0)
-
-    def _scale(self, weight: Vector) -> Vector:
-        """Return the weights as the difference estimator has them."""
-        return weight * self.n_rows / self.n_others if self.n_others else weight
-
-    def interval(
-        self, raw: Vector, priors: Vector, weight: Vector, request: IntervalRequest
-    ) -> PriorInterval:
-        """Bound the shares by their variance, or exactly where there are few labels."""
-        reach = request.z(raw.size)
-        variance = self.variance(weight, request)
-        # labels may not have come up where rows weigh much: the other way round
-        missed = self._summed(self.weight / self.n_rows * self.excess)
-        missed = missed._replace(y=missed.one - missed.y, yf=missed.f - missed.yf)
-        squares = np.maximum(missed.squares(self._scale(weight), self.sums), 0.0)
-        half = reach * np.sqrt(variance + reach**2 / 2 * squares / self.n_rows**2)
-        error = np.sqrt(variance)
-        size = self.n_rows**2 / float(self.weight @ self.weight)  # labels of equal weight
-        count = self.sums.y / self.n_rows * size
-        few = np.minimum(count, size - count) < FEW_LABELS - 1e-9
-        exact = exact_bounds(count, size, request.level(raw.size))
-        share = (count + 0.5) / (size + 1)  # no label at all is no proof of none
-        error = np.where(few, np.maximum(error, np.sqrt(share * (1 - share) / size)), error)
-        lower, upper = np.where(few, exact, [raw - half, raw + half])
-        return PriorInterval.around(priors, lower, upper, error, "prediction-powered")
+        spread = (square - total**2 / N) / (N - 1)
+        varies = spread > np.finfo(np.float64).eps * square / N  # or every row is predicted alike
+        best = np.divide(covariance, (1 + n / others) * spread, out=best, where=varies)
+        best = best.clip(0.0, 1.0)
+    raw = (sums.y - best * sums.f) / N
+    variance = sums.squares(best, sums) / (N * n)
+    residual = best  # lambda as the difference estimator has it
+    if others:
+        mean, second = (total - n / N * sums.f) / others, (square - n / N * sums.ff) / others
+        raw += best * mean
+        variance += best**2 * np.maximum(second - mean**2, 0.0) / others
+        residual = best * N / others
+    if request is None:
+        return raw, None
+    excess = weight * (weight - N / n)  # what a row counts for beyond one of equal weight
+    variance += add_up(excess).squares(residual, sums) / N**2
+    if request.estimand == "sample":  # that of the labels themselves does not count
+        variance -= sums.y / N * (1 - sums.y / N) / N
+    variance = np.maximum(variance, 0.0)
+    # labels may not have come up where rows weigh much: the other way round
+    missed = add_up(weight / N * excess)
+    missed = missed._replace(y=missed.one - missed.y, yf=missed.f - missed.yf)
+    squares = np.maximum(missed.squares(residual, sums), 0.0)
+    reach = request.z(K)
+    half = reach * np.sqrt(variance + reach**2 / 2 * squares / N**2)
+    # the exact interval where there are few labels
+    size = N**2 / float(weight @ weight)  # labels of equal weight
+    count = sums.y / N * size
+    few = np.minimum(count, size - count) < FEW_LABELS - 1e-9
+    share = (count + 0.5) / (size + 1)  # no label at all is no proof of none
+    error = np.sqrt(np.where(few, np.maximum(variance, share * (1 - share) / size), variance))
+    exact = exact_bounds(count, size, request.level(K))
+    lower, upper = np.where(few, exact, [raw - half, raw + half])
+    return raw, (lower, upper, error)
 
 
 def _moments(block: Block, rows: slice) -> Vector:  # noqa: ARG001
@@ -537,13 +501,12 @@ class SemiSupervisedEM(PriorEstimator):
             assert rows is not None
             name: Any = "bcts" if self.calibrator == "auto" else self.calibrator
             calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
-            soft = ValidationCounts.of(rows, decision="soft", needs_soft=evidence.needs_soft)
-            calibrated._settle(replace(evidence, counts=soft))
+            calibrated._settle(evidence.count(rows, "soft"))
         return {**super()._learn(evidence), "_calibrated": calibrated}
 
-    def _warn_of_mismatch(self, rows: Validation) -> None:
+    def _warn_of_mismatch(self, evidence: Evidence) -> None:
         if self._calibrated is None:
-            super()._warn_of_mismatch(rows)
+            super()._warn_of_mismatch(evidence)
 
     def _estimate_labelled(
         self, y_proba: Rows, labels: TargetLabels, request: IntervalRequest | None

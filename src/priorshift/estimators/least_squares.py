@@ -4,7 +4,7 @@ RLLS penalises the ratio. GLS weights the equations by their covariance and shri
 their marginal likelihood. ELSA weights the rows of validation and target by what each can tell.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -25,7 +25,7 @@ from priorshift.border import (
 )
 from priorshift.counts import Confusion, Decision, weighted_gram
 from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.data import SeenChance, SeenTarget, Validation
+from priorshift.estimators.data import Target, Validation
 from priorshift.estimators.inversion import BBSE, say_clipped
 from priorshift.estimators.references import AZIZZADENESHELI, GUIDE, TIAN
 from priorshift.estimators.result import PriorEstimate
@@ -178,7 +178,7 @@ class GLS(PriorEstimator):
         if target.empty:
             return self._only_unseen(target)
         C = self.confusion_.conditional[:, target.seen]
-        q = target.count("soft").counts.frequencies
+        q = target.counts.frequencies
         known = self._evidence.best_labels  # label priors of the source, as far as they are known
         guess = (self.confusion_.class_frequencies if known is None else known)[target.seen]
         guess = guess / guess.sum() if guess.any() else np.full(guess.size, 1 / guess.size)
@@ -211,7 +211,7 @@ class GLS(PriorEstimator):
         )
 
 
-def target_covariance(target: SeenTarget, mean: Vector) -> Vector:
+def target_covariance(target: Target, mean: Vector) -> Vector:
     """Return the covariance of the mean prediction, Cov(f) / M, over rows of seen classes.
 
     A class that happens not to occur would seem to be without noise. So the covariance of one
@@ -293,8 +293,10 @@ class ELSA(PriorEstimator):
         if target.empty:
             return self._only_unseen(target)
         with single_threaded_blas():
-            equations = _Equations.of(self._labelled_rows(), target)
-            priors, raw, matrix, error, change, n_iter = equations.take_rounds(tol, max_iter)
+            rows = self._labelled_rows()
+            priors, raw, matrix, error, change, n_iter = solve_in_rounds(
+                rows, target, tol, max_iter
+            )
             condition = self._condition(matrix, target.seen)
         if said := say_clipped(raw, self.classes_[target.seen]):
             warn_user(f"elsa found {said}.", PriorShiftWarning)
@@ -321,106 +323,77 @@ class ELSA(PriorEstimator):
         )
 
 
-@dataclass(frozen=True)
-class _Equations:
-    """The estimating equations, among the classes that validation saw."""
+def solve_in_rounds(
+    rows: Validation, target: Target, tol: float, max_iter: int
+) -> tuple[Vector, Vector, Vector, float, float, int]:
+    """Solve the estimating equations for the ratio, each round with the row weights of the last.
 
-    source: Floats
-    y: Indices
-    source_weight: Vector
-    target: SeenTarget
-    p: Vector
+    Returns the priors, among the classes that validation saw; those before they were made feasible;
+    the matrix; the largest standard error of a raw prior, from the noise of validation; the last
+    change; and the number of rounds.
+    """
+    seen, m = target.seen, target.size
+    weight, y = rows.weight * seen[rows.labels], (np.cumsum(seen) - 1)[rows.labels]
+    source, n = _among(rows.y_proba, seen), weight.sum()
+    p = np.bincount(rows.labels, rows.weight, seen.size)[seen]
+    p = p / p.sum()
 
-    @classmethod
-    def of(cls, rows: Validation, target: SeenTarget) -> "_Equations":
-        seen, y, weight = target.seen, rows.labels, rows.weight
-        labelled = np.bincount(y, weight, seen.size)[seen]
-        index, p = np.cumsum(seen) - 1, labelled / labelled.sum()
-        return cls(_among(rows.y_proba, seen), index[y], weight * seen[y], target, p)
-
-    def take_rounds(
-        self, tol: float, max_iter: int
-    ) -> tuple[Vector, Vector, Vector, float, float, int]:
-        """Solve for the ratio in rounds, each with the row weights of the last.
-
-        Returns the priors, those before they were made feasible, the matrix, the largest standard
-        error of a raw prior, the last change, and the number of rounds.
-        """
-        priors, change, n_iter, noise = self.p, np.inf, 0, None
-        w = np.ones_like(self.p)
-        while n_iter < max_iter and change > tol:
-            matrix, moments = self._linear(noise)
-            raw, last = solve_linear(matrix, moments) * self.p, priors
-            priors = clip_to_simplex(raw)
-            if _is_infeasible(raw):
-                whiten = self._whitening(noise)
-                C, q = whiten @ matrix / self.p, whiten @ moments
-                priors = simplex_least_squares(C, q, tol=1e-9).value
-            change = float(np.abs(priors - last).sum()) if n_iter else np.inf
-            n_iter += 1
-            # from the fourth round on only half way to the new ratio, so as not to alternate
-            w += (1.0 if n_iter <= 3 else 0.5) * (priors / self.p - w)
-            noise = self._noise(w)
-        error = self._standard_error(priors / self.p, noise, matrix)
-        return priors, raw, matrix, error, change, n_iter
-
-    def _linear(self, noise: Vector | None) -> tuple[Vector, Vector]:
-        """Return the equations as a square system, rows weighted by 1 / (f . noise).
-
-        They sum to 0 on both sides, so adding p . w = 1 to each makes them determine w, whatever
-        the order of classes. Weights are scaled to 1 on average in the target.
-        """
-        kernel = partial(_target_moments, noise, self.target.weight, self.target.seen)
-        summed, total = map_reduce(kernel, self.target.y_proba)
-        scale = total / self.target.size
-        of_source = self.source_weight / scale
-        if noise is not None:
-            of_source = of_source / multiply(self.source, noise)
-        by_class = Confusion.from_arrays(
-            self.source, self.y, decision="soft", sample_weight=of_source
-        )
-        of_classes = by_class.counts - np.outer(self.p, by_class.class_weights)
-        matrix = of_classes / self.source_weight.sum() + self.p
-        return matrix, summed / total - self.p + 1
-
-    def _source_equations(self, noise: Vector | None) -> Vector:
+    def equations() -> Vector:
         """Return each validation row's equation, b(x), weights 1 on average: (n, K)."""
-        weight = self.source_weight
-        if noise is not None:
-            weight = weight / multiply(self.source, noise)
-        weight = weight * (weight.size / weight.sum())
-        return weight[:, None] * (self.source - self.p)
+        by_row = weight if noise is None else weight / multiply(source, noise)
+        by_row = by_row * (by_row.size / by_row.sum())
+        return by_row[:, None] * (source - p)
 
-    def _whitening(self, noise: Vector | None) -> Vector:
-        """Return what makes the noise of the equations equal in all directions.
-
-        The equations sum to 0, so nothing is known along (1, ..., 1) but p . w = 1, which is exact.
-        """
-        b = self._source_equations(noise)
-        spread = b.T @ b / len(b)
-        size = float(np.trace(spread))
-        spread += size * (1 + RIDGE * np.eye(self.p.size))
-        return np.linalg.cholesky(np.linalg.inv(spread)).T
-
-    def _standard_error(self, w: Vector, noise: Vector | None, matrix: Vector) -> float:
-        """Return the largest standard error of a raw prior, from the noise of validation."""
-        b = self._source_equations(noise) * np.maximum(w, 1.0)[self.y, None]
-        # noise within classes: their sizes are what they are
-        size = np.maximum(np.bincount(self.y, minlength=w.size), 1)
-        means = np.zeros((w.size, w.size))
-        np.add.at(means, self.y, b)
-        b -= (means / size[:, None])[self.y]
-        b *= np.sqrt(size / np.maximum(size - 1, 1))[self.y, None]
-        effect = b @ (invert(matrix).T * self.p) / len(b)
-        return float(np.sqrt((effect**2).sum(axis=0).max()))
-
-    def _noise(self, w: Vector) -> Vector:
-        """Return what the variance of a row's equation is, as a linear function of the row."""
-        n, m = self.source_weight.sum(), self.target.size
+    priors, change, n_iter, w = p, np.inf, 0, np.ones_like(p)
+    noise: Vector | None = None  # the variance of a row's equation, as a linear function of the row
+    while n_iter < max_iter and change > tol:
+        matrix, moments = _linear_system(source, y, weight, p, target, noise)
+        raw, last = solve_linear(matrix, moments) * p, priors
+        priors = clip_to_simplex(raw)
+        if _is_infeasible(raw):
+            # make noise equal in all directions; nothing is known along (1, ..., 1) but p . w = 1
+            b = equations()
+            spread = b.T @ b / len(b)
+            spread += float(np.trace(spread)) * (1 + RIDGE * np.eye(p.size))
+            whiten = np.linalg.cholesky(np.linalg.inv(spread)).T
+            C, q = whiten @ matrix / p, whiten @ moments
+            priors = simplex_least_squares(C, q, tol=1e-9).value
+        change = float(np.abs(priors - last).sum()) if n_iter else np.inf
+        n_iter += 1
+        # from the fourth round on only half way to the new ratio, so as not to alternate
+        w += (1.0 if n_iter <= 3 else 0.5) * (priors / p - w)
         # a ratio counts as at least 1/4 here, or single rows of classes that were clipped to 0
         # would decide everything; the equations hold for any weights
-        w, share = np.maximum(w, 0.25), n / (n + m)
-        return w**2 / share + w / (1 - share)
+        least, share = np.maximum(w, 0.25), n / (n + m)
+        noise = least**2 / share + least / (1 - share)
+    b = equations() * np.maximum(priors / p, 1.0)[y, None]
+    # noise within classes: their sizes are what they are
+    size = np.maximum(np.bincount(y, minlength=p.size), 1)
+    means = np.zeros((p.size, p.size))
+    np.add.at(means, y, b)
+    b -= (means / size[:, None])[y]
+    b *= np.sqrt(size / np.maximum(size - 1, 1))[y, None]
+    effect = b @ (invert(matrix).T * p) / len(b)
+    error = float(np.sqrt((effect**2).sum(axis=0).max()))
+    return priors, raw, matrix, error, change, n_iter
+
+
+def _linear_system(
+    source: Floats, y: Indices, weight: Vector, p: Vector, target: Target, noise: Vector | None
+) -> tuple[Vector, Vector]:
+    """Return the equations as a square system, rows weighted by 1 / (f . noise).
+
+    They sum to 0 on both sides, so adding p . w = 1 to each makes them determine w, whatever the
+    order of classes. Weights are scaled to 1 on average in the target.
+    """
+    kernel = partial(_target_moments, noise, target.weight, target.seen)
+    summed, total = map_reduce(kernel, target.y_proba)
+    by_row = weight * (target.size / total)
+    if noise is not None:
+        by_row = by_row / multiply(source, noise)
+    by_class = Confusion.from_arrays(source, y, decision="soft", sample_weight=by_row)
+    of_classes = by_class.counts - np.outer(p, by_class.class_weights)
+    return of_classes / weight.sum() + p, summed / total - p + 1
 
 
 def _is_infeasible(raw: Vector) -> bool:
@@ -430,7 +403,11 @@ def _is_infeasible(raw: Vector) -> bool:
 
 
 def _target_moments(
-    noise: Vector | None, chance: SeenChance | None, seen: Mask, block: Block, _: slice
+    noise: Vector | None,
+    chance: Callable[[Block], Vector] | None,
+    seen: Mask,
+    block: Block,
+    _: slice,
 ) -> tuple[Vector, float]:
     """Return the sum of a block's rows, each weighted by 1 / (f . noise), and of the weights."""
     weight = np.ones(block.shape[0]) if chance is None else chance(block)

@@ -33,8 +33,9 @@ from priorshift.border import (
     check_choice,
     check_numbers,
     check_outputs,
-    in_class_order,
     like_input,
+    ordered,
+    read_proba,
     require_keys,
     some,
     warn_of_missing_names,
@@ -185,7 +186,7 @@ class PriorEstimate(FrozenArrays):
         return Adapter(
             self.classes,
             self.source_priors,
-            self._target_priors,
+            self.priors if self.adapts_to is None else self.adapts_to,
             calibration=self.calibrator,  # type: ignore[arg-type]
             strength=self.strength,
             provenance={
@@ -233,11 +234,6 @@ class PriorEstimate(FrozenArrays):
             calibration=fitted,
             strength=float(action == "adapt"),
         )
-
-    @property
-    def _target_priors(self) -> Vector:
-        """What predictions are adapted to."""
-        return self.priors if self.adapts_to is None else self.adapts_to
 
     @property
     def total_variation(self) -> Any:
@@ -325,13 +321,10 @@ class PriorEstimate(FrozenArrays):
         if self.named:
             warn_of_missing_names(y_proba, self.classes, "y_proba")
         if (self.priors < 0).any():  # by the paper's BBSE: no adapter can stand for it
-            read = check_outputs(
-                y_proba, from_proba=not from_logits, name="y_proba", classes=self.classes
-            )
-            values = in_class_order(read, self.classes)
-            return like_input(
-                read, reweight(values, self.ratio**strength, from_logits=from_logits), self.classes
-            )
+            read = check_outputs(y_proba, from_proba=not from_logits, classes=self.classes)
+            read = ordered(read, self.classes)
+            adapted = reweight(read.values, self.ratio**strength, from_logits=from_logits)
+            return like_input(read, adapted, self.classes)
         return self.adapter(y_proba, from_logits=from_logits, strength=strength)
 
     def adapt_interval(self, y_proba: ArrayLike) -> ProbaInterval:
@@ -352,13 +345,12 @@ class PriorEstimate(FrozenArrays):
                 "there is no interval; ask for one: estimate(..., confidence_level=0.95)."
             )
         self._require_source()
-        if self.named:
-            warn_of_missing_names(y_proba, self.classes, "y_proba")
-        predictions = check_outputs(y_proba, from_proba=True, name="y_proba", classes=self.classes)
-        values = in_class_order(predictions, self.classes)
+        predictions = read_proba(y_proba, self.classes, named=self.named)
+        values = predictions.values
         if self.calibrator is not None:
             values = self.calibrator.apply(values)
-        (lower, upper), target = self.interval.T, self._target_priors
+        target = self.priors if self.adapts_to is None else self.adapts_to
+        lower, upper = self.interval.T
         found = adapt_proba_interval(
             values,
             self.source_priors,

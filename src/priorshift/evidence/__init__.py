@@ -4,14 +4,13 @@ from priorshift.evidence._actions import (
     Acted,
     Strata,
     act,
-    act_on_target,
     draw_rows_to_label,
     fit_mean,
     measure_gains,
     measure_shares,
     promise,
     rows_that_differ,
-    shares_by_reading,
+    share_covariance,
     ungated,
 )
 from priorshift.evidence._assumption import as_rows, check_assumption

@@ -38,15 +38,6 @@ class Acted(NamedTuple):
     adapted: Floats
 
 
-class Shares(NamedTuple):
-    """Class shares before, by the calibrated mean, by the estimate, and the estimate's variance."""
-
-    before: Vector
-    mean: Vector
-    estimate: Vector
-    covariance: Vector
-
-
 def fit_mean(
     fitted: PriorEstimator | None, classes: Labels, y_proba: Any, y: Any, **given: Any
 ) -> CalibratedMean:
@@ -64,8 +55,16 @@ def ungated(estimate: PriorEstimate) -> PriorEstimate:
     return estimate if estimate.strength > 0 else estimate.with_action("adapt")
 
 
-def act(estimate: PriorEstimate, y_proba: Floats, calibrated: Floats) -> Acted:
-    """Return predictions as they came, calibrated as is known, and adapted in full."""
+def act(
+    estimate: PriorEstimate, mean: PriorEstimate, y_proba: Floats, calibrated: Floats | None = None
+) -> Acted:
+    """Return predictions as they came, calibrated, and adapted in full.
+
+    They are calibrated as for the calibrated mean, unless that was done, as out of fold.
+    """
+    if calibrated is None:
+        assert mean.calibrator is not None
+        calibrated = mean.calibrator.apply(y_proba)
     if estimate.decision is None:
         adapted = ungated(estimate).adapt(Predictions.from_checked(y_proba))
     else:  # Auto has calibrated alike
@@ -73,25 +72,16 @@ def act(estimate: PriorEstimate, y_proba: Floats, calibrated: Floats) -> Acted:
     return Acted(y_proba, calibrated, adapted)
 
 
-def act_on_target(estimate: PriorEstimate, mean: PriorEstimate, y_proba: Floats) -> Acted:
-    """Return the same of a target, calibrated as for the calibrated mean."""
-    return act(estimate, y_proba, mean.adapt(Predictions.from_checked(y_proba)))
+def share_covariance(estimate: PriorEstimate) -> Vector:
+    """Return the covariance of estimated shares, from their standard errors; 0 without any.
 
-
-def shares_by_reading(estimate: PriorEstimate, mean: PriorEstimate) -> Shares:
-    """Return shares before, by the mean and by the estimate, with the estimate's covariance.
-
-    Standard errors alone do not tell it: errors are taken to be as independent as shares that sum
-    to 1 can be.
+    Errors are taken to be as independent as those of shares that sum to 1 can be.
     """
     error = estimate.standard_error
     variance = np.zeros_like(estimate.priors) if error is None else error**2
-    covariance: Vector = np.diag(variance)
-    if (total := float(variance.sum())) > 0:
-        covariance = covariance - np.outer(variance, variance) / total
-        covariance *= total / max(float(np.trace(covariance)), 1e-300)
-    assert mean.source_priors is not None
-    return Shares(mean.source_priors, mean.priors, estimate.priors, covariance)
+    total = max(float(variance.sum()), 1e-300)
+    covariance: Vector = np.diag(variance) - np.outer(variance, variance) / total
+    return covariance * (total / max(float(np.trace(covariance)), 1e-300))
 
 
 def promise(
@@ -99,7 +89,8 @@ def promise(
     validation: Acted,
     y: Indices,
     target: Acted,
-    shares: Shares,
+    shares: Vector,
+    covariance: Vector,
     groups: Indices | None = None,
     *,
     adapts: bool,
@@ -114,14 +105,18 @@ def promise(
         Validation is calibrated out of fold.
     y : ndarray of shape (n_val,)
         Labels as indices.
-    shares : Shares
+    shares : ndarray of shape (3, K)
+        Class shares before, by the calibrated mean, and by the prior-shift estimate.
+    covariance : ndarray of shape (K, K)
+        Of the last.
     groups : ndarray of shape (n_val,), optional
         Rows of validation that err together.
     adapts : bool
         Whether to adapt in full, or to calibrate only.
     """
-    K = shares.before.size
-    new_val, new = (one.adapted if adapts else one.calibrated for one in (validation, target))
+    K = shares.shape[1]
+    at = 2 if adapts else 1
+    new_val, new = validation[at], target[at]
     rows, savings = differences(goal, validation.y_proba, new_val)
     saved = np.zeros(y.size)
     saved[rows] = savings[np.arange(rows.size), y[rows]]
@@ -129,22 +124,17 @@ def promise(
     d = np.bincount(y, saved, K) / size
     deviation = (saved - d[y]) / size[y]
 
-    def at(priors: Vector, covariance: Vector | None = None) -> Gain:
-        variance = _sum_of_squares(priors[y] * deviation, groups)
-        if covariance is not None:
-            variance += float(d @ covariance @ d)
-        return Gain(float(priors @ d), float(np.sqrt(variance)))
-
+    variance = np.array([_sum_of_squares(p[y] * deviation, groups) for p in shares])
+    if goal.name != "balanced_accuracy":  # which weighs all classes alike
+        variance[2] += d @ covariance @ d
+    unchanged, by_mean, by_estimate = map(Gain, (shares @ d).tolist(), np.sqrt(variance).tolist())
     expected = np.einsum("ij,ij->i", validation.calibrated[rows], savings)
     surprise = _sum_of_squares(saved[rows] - expected, groups, rows)
     changed, savings = differences(goal, target.y_proba, new)
     gain = float(np.einsum("ij,ij->", target.calibrated[changed], savings)) / len(new)
     error = np.sqrt(surprise + ADDED * goal.scale**2) / (rows.size + ADDED)
     by_meaning = Gain(gain, float(error) * changed.size / len(new))
-    covariance = None if goal.name == "balanced_accuracy" else shares.covariance
-    priors = at(shares.estimate, covariance)
-    share = changed.size / len(new)
-    return Promise(at(shares.before), by_meaning, at(shares.mean), priors, share)
+    return Promise(unchanged, by_meaning, by_mean, by_estimate, changed.size / len(new))
 
 
 def differences(goal: Goal, before: Floats, after: Floats) -> tuple[Indices, Vector]:
@@ -220,8 +210,8 @@ def rows_that_differ(goal: Goal, target: Acted) -> Mask:
     """
     if not goal.by_decisions:
         return np.ones(len(target.y_proba), bool)
-    raw, *others = (goal.decide(one) for one in target)
-    return np.asarray(np.any([raw != other for other in others], axis=0))
+    raw, calibrated, adapted = map(goal.decide, target)
+    return np.asarray((raw != calibrated) | (raw != adapted))
 
 
 def draw_rows_to_label(

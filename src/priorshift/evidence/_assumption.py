@@ -41,12 +41,12 @@ from priorshift.border import (
     sum_by,
 )
 from priorshift.evidence._deviations import (
-    Deviations,
     Power,
     draw_noise,
     draw_signed,
     group_size,
     p_value,
+    whiten_deviations,
 )
 from priorshift.evidence._results import AssumptionTest
 from priorshift.evidence._samples import (
@@ -249,9 +249,8 @@ class Comparison:
         priors = seen / np.count_nonzero(seen)
         # twice, each time with the noise at the last priors
         for _ in range(2):
-            deviations = Deviations.of(samples, priors)
-            A = deviations.whitener.T @ deviations.C
-            b = deviations.whitener.T @ deviations.q
+            W = whiten_deviations(samples, priors)
+            A, b = W.T @ samples.C, W.T @ samples.q
             priors = np.zeros(seen.size)
             priors[seen] = simplex_least_squares(A[:, seen], b, tol=1e-9).value
         # least squares of moves that sum to 0; a share p varies by p at the most
@@ -292,7 +291,7 @@ class Comparison:
             by_class,
             deviation=(features[n:].mean(axis=0) - priors @ by_class)[K:],
             priors=priors,
-            response=response @ deviations.whitener.T,
+            response=response @ W.T,
             variance=variance,
             worth=samples.effective_size(priors),
         )
@@ -377,14 +376,13 @@ def _compare_decisions(
     if found.worth < 60:  # rows
         return None
     seen, p = found.samples.class_counts > 0, found.priors
-    deviations = Deviations.of(found.samples, p)
-    C, W = deviations.C[:, seen], deviations.whitener
+    W, C, q = whiten_deviations(found.samples, p), found.samples.C[:, seen], found.samples.q
     noise = draw_noise(found.samples, p, n_resamples, rng)
-    b = W.T @ np.vstack([deviations.q, C @ p[seen] + noise]).T
+    b = W.T @ np.vstack([q, C @ p[seen] + noise]).T
     A = W.T @ C
     squares = ((b - A @ nearest_mixtures(A, b, p[seen])) ** 2).sum(axis=0)
     chance = p_value(squares[1:], float(squares[0]))
-    made = (deviations.q > 0) | (C > 0).any(axis=1)
+    made = (q > 0) | (C > 0).any(axis=1)
     spare = int(np.count_nonzero(made)) - int(np.count_nonzero(seen))
     if spare < 1 and chance > alpha:
         return None

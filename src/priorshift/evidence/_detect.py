@@ -27,11 +27,11 @@ from priorshift.border import (
 )
 from priorshift.evidence._assumption import N_RESAMPLES, assumption_of
 from priorshift.evidence._deviations import (
-    Deviations,
     Power,
     draw_noise,
     draw_permutations,
     p_value,
+    whiten_deviations,
 )
 from priorshift.evidence._results import ShiftTest
 from priorshift.evidence._samples import (
@@ -115,18 +115,18 @@ def detect_shift(
     n_resamples = check_resamples(n_resamples, alpha)
     samples, rounded = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, notes = _null_priors(samples, source_priors, source_label_priors)
-    rng, deviations, counts = (
-        as_generator(random_state),
-        Deviations.of(samples, null),
-        samples.class_counts,
-    )
+    rng, counts = as_generator(random_state), samples.class_counts
+    whitener = whiten_deviations(samples, null)
+    statistic = float((((samples.q - samples.C @ null) @ whitener) ** 2).sum())
     # rows are exchanged between the sides, unless the source's priors or the rows per class are set
     permuted = source_label_priors is None and bool(counts.min() < counts.max())
-    if permuted:
-        drawn = draw_permutations(samples, n_resamples, rng) @ deviations.whitener
-    else:
-        drawn = draw_noise(samples, null, n_resamples, rng) @ deviations.whitener
-    chance = p_value((drawn**2).sum(axis=1), deviations.statistic)
+    noise = (
+        draw_permutations(samples, n_resamples, rng)
+        if permuted
+        else draw_noise(samples, null, n_resamples, rng)
+    )
+    drawn = noise @ whitener
+    chance = p_value((drawn**2).sum(axis=1), statistic)
     clean = without_repeats(samples)
     sides = zip(("validation", "the target"), clean[1:], strict=True)
     repeats = tuple(
@@ -135,19 +135,19 @@ def detect_shift(
         for side, n in sides
         if n
     )
-    power = Power(drawn, ways_to_shift(samples, deviations, rng), alpha)
+    power = Power(drawn, ways_to_shift(samples, null, whitener, rng), alpha)
     priors = distance = interval = None
     if effect:
-        priors, distance, interval = estimate_effect(samples, deviations, alpha, rng)
+        priors, distance, interval = estimate_effect(samples, null, whitener, alpha, rng)
         interval = interval if chance <= alpha else (0.0, interval[1])
     found = None
     if assumption:  # with fewer resamples where the level allows
         enough = max(N_RESAMPLES, int(np.ceil(1 / alpha)))
         found = assumption_of(samples, alpha, min(n_resamples, enough), rng, rounded, clean)
     return ShiftTest(
-        statistic=deviations.statistic,
+        statistic=statistic,
         p_value=chance,
-        degrees_of_freedom=deviations.whitener.shape[1],
+        degrees_of_freedom=whitener.shape[1],
         alpha=alpha,
         effect_size=distance,
         effect_interval=interval,
@@ -210,29 +210,25 @@ def _null_priors(
 
 
 def estimate_effect(
-    samples: Samples, deviations: Deviations, alpha: float, rng: np.random.Generator
+    samples: Samples, source: Vector, whitener: Vector, alpha: float, rng: np.random.Generator
 ) -> tuple[Vector, float, tuple[float, float]]:
     """Return the estimated priors, their debiased distance to those of the null, its interval.
 
     Priors are estimated from the data, and again from deviations drawn around any truth.
     """
     seen = samples.class_counts > 0
-    sure = np.sqrt((deviations.whitener**2).sum(axis=0))
+    sure = np.sqrt((whitener**2).sum(axis=0))
     # where decisions hardly vary, their covariance is not known well enough to rely on
-    weights = deviations.whitener * np.minimum(1.0, 10 * sure.min(initial=np.inf) / sure)
-    A, null, priors = (
-        weights.T @ deviations.C[:, seen],
-        deviations.priors[seen],
-        np.zeros(seen.size),
-    )
-    found = simplex_least_squares(A, weights.T @ deviations.q, tol=1e-6).value
+    weights = whitener * np.minimum(1.0, 10 * sure.min(initial=np.inf) / sure)
+    A, null, priors = weights.T @ samples.C[:, seen], source[seen], np.zeros(seen.size)
+    found = simplex_least_squares(A, weights.T @ samples.q, tol=1e-6).value
     priors[seen] = found
     observed = max(float(distances(found[:, None], null)[0]), np.finfo(np.float64).tiny)
     # 199 draws with the same signs, so that noise between both can be mixed from them
     seed = int(rng.integers(2**32))
     at_null, at_found = (
         draw_noise(samples, at, 199, np.random.default_rng(seed)) @ weights
-        for at in (deviations.priors, priors)
+        for at in (source, priors)
     )
 
     def estimates(truth: Vector) -> Vector:
@@ -264,7 +260,7 @@ def estimate_effect(
     # the bias where the statistic suggests that the truth is, between the null and the estimate
     bias = np.median(of_few, axis=1) - distances(few, null)
     squares = np.maximum.accumulate(((A @ (few - null[:, None])) ** 2).sum(axis=0))
-    statistic = float(((deviations.deviation @ weights) ** 2).sum())
+    statistic = float((((samples.q - samples.C @ source) @ weights) ** 2).sum())
     beyond = statistic - float(np.median((at_null**2).sum(axis=1)))
     effect = float(np.clip(observed - np.interp(beyond, squares, bias), 0.0, 1.0))
     return priors, effect, (min(low, effect), min(1.0, max(high, effect)))
@@ -311,16 +307,18 @@ def _true_distance(observed: float, true: Vector, quantiles: Vector) -> float:
 N_DIRECTIONS = 64
 
 
-def ways_to_shift(samples: Samples, deviations: Deviations, rng: np.random.Generator) -> Vector:
+def ways_to_shift(
+    samples: Samples, null: Vector, whitener: Vector, rng: np.random.Generator
+) -> Vector:
     """Return how shifts of size 1 move the whitened deviations, (N_DIRECTIONS, n_directions)."""
-    way = directions(deviations.priors, rng)
-    seen = way @ deviations.C.T @ deviations.whitener
+    way = directions(null, rng)
+    seen = way @ samples.C.T @ whitener
     # the noise of C makes any shift look larger than it is: subtract it
     square = (seen**2).sum(axis=1)
     n, squares = samples.class_counts, np.zeros(samples.n_val)
     for rows, block in float_blocks(samples.y_proba_val):
-        block -= deviations.C.T[samples.y_val[rows]]
-        squares[rows] = ((block @ deviations.whitener) ** 2).sum(axis=1)
+        block -= samples.C.T[samples.y_val[rows]]
+        squares[rows] = ((block @ whitener) ** 2).sum(axis=1)
     noise = np.bincount(samples.y_val, squares, n.size) / np.maximum(n * (n - 1), 1)
     less = np.maximum(square - way**2 @ noise, 0.0)
     shrink = np.sqrt(np.divide(less, square, out=np.zeros_like(square), where=square > 0))

@@ -29,12 +29,11 @@ departure it detects.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from priorshift._typing import Floats, Vector
+from priorshift._typing import Vector
 from priorshift.border import row_blocks, row_slices
 from priorshift.evidence._samples import Samples, float_blocks
 
@@ -45,41 +44,21 @@ WANTED_POWER, N_HALVINGS = 0.8, 12
 """How often a detectable departure is detected, and the halvings that find its size."""
 
 
-@dataclass(frozen=True)
-class Deviations:
-    """The deviations of one null hypothesis, and the matrix W that whitens them: T = |W^T d|^2."""
-
-    C: Vector
-    q: Vector
-    priors: Vector
-    whitener: Vector
-
-    @classmethod
-    def of(cls, samples: Samples, priors: Vector) -> "Deviations":
-        """Compute the deviations at the priors of the null hypothesis."""
-        M, K, size = samples.n_target, priors.size, samples.effective_size(priors)
-        # the covariance of one row under p, from both sides, centred at the common mean
-        mean, of_target, of_class = mix(samples, priors)
-        covariance, weight = np.zeros((2, K, K)), of_class[samples.y_val]
-        for _, block in float_blocks(samples.y_proba_target):
-            block -= mean
-            covariance[0] += block.T @ block
-        for rows, block in float_blocks(samples.y_proba_val):
-            block -= mean
-            covariance[1] += block.T @ (weight[rows, None] * block)
-        total = covariance[0] * of_target + covariance[1]
-        whitener = whiten(total, samples.n_val + M, K / (M + size))
-        return cls(samples.C, samples.q, priors, whitener / np.sqrt(1 / M + 1 / size))
-
-    @property
-    def deviation(self) -> Vector:
-        """Return d = q - C p."""
-        return self.q - self.C @ self.priors
-
-    @property
-    def statistic(self) -> float:
-        """Return T."""
-        return float(((self.deviation @ self.whitener) ** 2).sum())
+def whiten_deviations(samples: Samples, priors: Vector) -> Vector:
+    """Return the matrix W that whitens deviations from these priors: T = |W^T (q - C p)|^2."""
+    M, K, size = samples.n_target, priors.size, samples.effective_size(priors)
+    # the covariance of one row under p, from both sides, centred at the common mean
+    mean, of_target, of_class = mix(samples, priors)
+    covariance, weight = np.zeros((2, K, K)), of_class[samples.y_val]
+    for _, block in float_blocks(samples.y_proba_target):
+        block -= mean
+        covariance[0] += block.T @ block
+    for rows, block in float_blocks(samples.y_proba_val):
+        block -= mean
+        covariance[1] += block.T @ (weight[rows, None] * block)
+    total = covariance[0] * of_target + covariance[1]
+    whitener = whiten(total, samples.n_val + M, K / (M + size))
+    return whitener / np.sqrt(1 / M + 1 / size)
 
 
 def whiten(covariance: Vector, n_rows: int, least: float = 0.0) -> Vector:
@@ -130,14 +109,6 @@ def draw_signed(
             positive = bits.reshape(n_draws, -1).astype(np.float64) @ chosen
             drawn = drawn + (2 * positive - chosen.sum(axis=0))
     return drawn
-
-
-def draw_mean_noise(y_proba: Floats, n_draws: int, rng: np.random.Generator) -> Vector:
-    """Draw the noise of the mean of rows, (n_draws, K)."""
-    n, K = y_proba.shape
-    mean = y_proba.mean(axis=0, dtype=np.float64)
-    blocks = (block - mean for _, block in float_blocks(y_proba))
-    return np.asarray(draw_signed(blocks, n_draws, group_size(n, K), rng) / n)
 
 
 def draw_noise(samples: Samples, priors: Vector, n_draws: int, rng: np.random.Generator) -> Vector:

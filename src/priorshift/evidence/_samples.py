@@ -6,7 +6,7 @@ so they look more certain than they are.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +14,9 @@ from numpy.typing import ArrayLike
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.border import (
     Predictions,
-    check_proba,
-    in_class_order,
-    is_named,
     read_labelled,
+    read_proba,
     row_blocks,
-    warn_of_missing_names,
 )
 from priorshift.counts import Confusion, DecisionCounts
 
@@ -37,6 +34,12 @@ class Samples:
     class_counts : ndarray of shape (n_classes,)
         Validation rows per class.
     n_val, n_target : int
+    confusion : Confusion
+        Of validation's soft decisions.
+    C : ndarray of shape (n_classes, n_classes)
+        Mean prediction by class, a column of 0 for a class that validation lacks.
+    q : ndarray of shape (n_classes,)
+        Mean prediction of the target.
     """
 
     def __init__(
@@ -48,26 +51,13 @@ class Samples:
         self.class_counts = np.bincount(y_val, minlength=classes.size)
         self.n_val, self.n_target = y_val.size, y_proba_target.shape[0]
 
-    @property
-    def confusion(self) -> Confusion:
-        """Validation's soft decisions by class, counted once for these checked predictions."""
-
         def count() -> Confusion:
-            return Confusion.from_arrays(self.y_proba_val, self.y_val, decision="soft")
+            return Confusion.from_arrays(self.y_proba_val, y_val, decision="soft")
 
-        key = ("confusion", "soft")
-        return self.validation.once(self.y_proba_val, key, (self.y_val, None), count)
-
-    @property
-    def C(self) -> Vector:  # noqa: N802
-        """Mean prediction by class, a column of 0 for a class that validation lacks."""
-        conditional: Vector = self.confusion.conditional
-        return conditional
-
-    @property
-    def q(self) -> Vector:
-        """Mean prediction of the target."""
-        return DecisionCounts.from_arrays(self.y_proba_target, decision="soft").frequencies
+        key = ("confusion", "soft")  # counted once for these checked predictions
+        self.confusion = validation.once(self.y_proba_val, key, (y_val, None), count)
+        self.C: Vector = self.confusion.conditional
+        self.q = DecisionCounts.from_arrays(y_proba_target, decision="soft").frequencies
 
     def effective_size(self, priors: Vector) -> float:
         """Return how many draws from the mixture C p the validation set is worth."""
@@ -90,11 +80,8 @@ def read_samples(
     names, validation, y = read_labelled(
         y_proba_val, y_val, classes, name="y_proba_val", label_name="y_val"
     )
-    target = check_proba(y_proba_target, "y_proba_target", classes=names)
-    if is_named(validation):
-        warn_of_missing_names(y_proba_target, names, "y_proba_target")
-    target = in_class_order(target, names, "y_proba_target")
-    samples = Samples(names, validation, y, target)
+    target = read_proba(y_proba_target, names, "y_proba_target", named=validation.named)
+    samples = Samples(names, validation, y, target.values)
     if samples.n_target < 2:
         raise ValueError(
             f"y_proba_target has {samples.n_target} rows, which show no spread; give at least 2."
@@ -125,8 +112,7 @@ ON_GRID = 3e-7
 """How far from the grid a value may be, for the rounding of float32."""
 
 
-@dataclass(frozen=True)
-class Precision:
+class Precision(NamedTuple):
     """Decimals that probabilities were rounded to, and whether rows were divided by their sums."""
 
     decimals: int
@@ -135,11 +121,9 @@ class Precision:
     def apply(self, y_proba: Floats) -> Floats:
         """Round rows as a file with these decimals would; a row that vanishes stays as it is."""
         rounded = y_proba.astype(np.float64).round(self.decimals)
-        total = rounded.sum(axis=1, keepdims=True)
-        if not total.all():
-            rounded = np.where(total > 0, rounded, y_proba)
-            total = rounded.sum(axis=1, keepdims=True)
-        return rounded / total if self.normalised else rounded
+        vanished = ~rounded.any(axis=1)
+        rounded[vanished] = y_proba[vanished]
+        return rounded / rounded.sum(axis=1, keepdims=True) if self.normalised else rounded
 
 
 def precision_of(y_proba: Floats) -> Precision | None:
@@ -195,18 +179,19 @@ def as_file(y_proba: Floats) -> Floats:
 def at_one_precision(samples: Samples) -> tuple[Samples, tuple[str, ...]]:
     """Round the finer side as the coarser one was rounded, and say so."""
     val, target = precision_of(samples.y_proba_val), precision_of(samples.y_proba_target)
-    coarse = min((one for one in (val, target) if one), key=lambda one: one.decimals, default=None)
+    coarse = min(filter(None, (val, target)), default=None)
     if coarse is None or (val and target and val.decimals == target.decimals):
         return samples, ()
-    validation, rows = samples.validation, samples.y_proba_target
-    if coarse is target:
-        validation = Predictions.from_checked(coarse.apply(samples.y_proba_val))
-        finer, coarser = "validation", "the target"
-    else:
-        rows = coarse.apply(rows)
-        finer, coarser = "the target", "validation"
-    said = f"{coarser} was rounded to {coarse.decimals} decimals, so {finer} was rounded alike."
-    return Samples(samples.classes, validation, samples.y_val, rows), (said,)
+    sides = [samples.y_proba_val, samples.y_proba_target]
+    finer = 0 if coarse is target else 1
+    sides[finer] = coarse.apply(sides[finer])
+    names = ("validation", "the target")
+    said = (
+        f"{names[1 - finer]} was rounded to {coarse.decimals} decimals, so {names[finer]} was "
+        "rounded alike."
+    )
+    validation = Predictions.from_checked(sides[0]) if finer == 0 else samples.validation
+    return Samples(samples.classes, validation, samples.y_val, sides[1]), (said,)
 
 
 # Repeated rows ----------------------------------------------------------------------------------

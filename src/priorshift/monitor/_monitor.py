@@ -18,12 +18,11 @@ from priorshift.border import (
     check_count,
     check_level,
     check_positive,
-    check_proba,
     check_source_mass,
     column_of,
     encode_labels,
-    in_class_order,
     read_labels,
+    read_proba,
     some,
 )
 from priorshift.counts import Confusion, DecisionCounts
@@ -180,7 +179,7 @@ class PriorMonitor(BaseEstimator):
             else:
                 y_proba, y = column_of(y_proba, y)
                 names = estimator.classes_
-                values = in_class_order(check_proba(y_proba, classes=names), names)
+                values = read_proba(y_proba, names).values
                 index = encode_labels(read_labels(y, values.shape[0]), names)
                 hard = Confusion.from_arrays(values, index, decision="hard")
             reference = source_decisions(
@@ -219,7 +218,7 @@ class PriorMonitor(BaseEstimator):
         if y_pred is not None or estimator._decisions_only:
             hard = counts = count_decisions(estimator, y_pred, y_proba)
         else:
-            values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
+            values = read_proba(y_proba, self.classes_).values
             check_source_mass(self.source_priors_, values, self.classes_)
             hard = counts = DecisionCounts.from_arrays(values, decision="hard")
             if estimator.confusion_.decision == "soft":

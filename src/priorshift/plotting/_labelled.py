@@ -25,10 +25,8 @@ from priorshift.plotting.style import (
     WIDTH,
     Display,
     bare,
-    draw_heatmap,
     ink,
     share_axis,
-    write_cells,
     write_head,
     write_title,
 )
@@ -130,11 +128,31 @@ class ConfusionDisplay(Display):
         ax : matplotlib Axes, optional
         """
         ax = self._axes(ax, "compressed")
+        from matplotlib.colors import PowerNorm
+
         cells, group = pool(self.conditional, self.seen, self.MAX_CELLS)
-        self.im_ = draw_heatmap(ax, cells, largest=1.0, label="share of the true class")
-        if self.classes.size <= self.MAX_TEXTS:
-            texts = np.where(np.isnan(cells), "", np.char.mod("%.0f", 100 * np.nan_to_num(cells)))
-            write_cells(ax, self.im_, texts, fontsize=12 if self.classes.size <= self.FEW else 9)
+        K = self.classes.size
+        # cividis reads alike with and without colour vision, and on light and dark pages; the
+        # square root spreads small shares
+        self.im_ = ax.imshow(
+            np.ma.masked_invalid(cells),
+            cmap="cividis",
+            norm=PowerNorm(0.5, vmin=0.0, vmax=1.0),
+            interpolation="none",
+            aspect="equal",
+        )
+        bar = ax.figure.colorbar(
+            self.im_, ax=ax, fraction=0.046, pad=0.03, label="share of the true class"
+        )
+        share_axis(bar.ax.yaxis)
+        bar.outline.set_visible(False)
+        if K <= self.MAX_TEXTS:
+            for (row, column), share in np.ndenumerate(cells):
+                if not np.isnan(share):  # the end of the colour map that stands out
+                    colour = self.im_.cmap(0.0 if np.sqrt(share) > 0.5 else 1.0)
+                    known: dict[str, Any] = {"fontsize": 12 if K <= self.FEW else 9}
+                    known |= {"ha": "center", "va": "center", "color": colour}
+                    ax.text(column, row, f"{100 * share:.0f}", **known)
         unseen = np.isnan(cells[0])
         if unseen.any():
             ax.broken_barh(
@@ -146,7 +164,6 @@ class ConfusionDisplay(Display):
                 hatch="////",
                 label="not in validation",
             )
-        K = self.classes.size
         at, names = self._names()
         places = (at + 0.5) / group - 0.5
         rotation = 0 if _fit_side_by_side(names) else 90
@@ -224,7 +241,7 @@ class ReliabilityDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_, histogram_ax_ : Axes, Figure and Axes
+    ax_, figure_ : Axes and Figure
         Set by `plot`.
 
     Examples
@@ -295,7 +312,7 @@ class ReliabilityDisplay(Display):
         return 5.2, 5.8
 
     def plot(self, ax: "Axes | None" = None) -> Self:
-        """Plot the diagram, with the histogram as a strip at the bottom of the same axes.
+        """Plot the diagram, with the histogram as a strip at the bottom.
 
         Parameters
         ----------
@@ -326,27 +343,20 @@ class ReliabilityDisplay(Display):
         ax.set_ylabel("share of right predictions", y=(0.5 + self.STRIP) / (1.02 + self.STRIP))
         ax.grid(alpha=0.3)
         bare(ax, "bottom")
-        # below 0 of the diagram, where nothing else is: no layout can cut it off
-        strip = ax.inset_axes((0, 0, 1, 0.8 * self.STRIP / (1.02 + self.STRIP)))
-        strip.stairs(self.histogram, HISTOGRAM_EDGES, fill=True, color=GREY)
-        strip.set_xlim(ax.get_xlim())
-        strip.set_ylim(0, 1.05 * self.histogram.max())
-        strip.set_xticks([])
-        strip.set_yticks([self.histogram.max()], [f"{int(self.histogram.max()):,}"])
-        strip.tick_params(length=0)
-        strip.set_facecolor("none")
-        strip.annotate(
-            "samples",
-            (0, 1),
+        # rows by confidence, below 0 of the diagram, where nothing else is
+        most = int(self.histogram.max())
+        heights = 0.8 * self.STRIP * self.histogram / max(most, 1) - self.STRIP
+        ax.stairs(heights, HISTOGRAM_EDGES, baseline=-self.STRIP, fill=True, color=GREY)
+        ax.annotate(
+            f"samples, up to {most:,} per bar",
+            (0, 0),
+            xycoords=("axes fraction", "data"),
             xytext=(4, -2),
-            xycoords="axes fraction",
             textcoords="offset points",
             va="top",
             fontsize="small",
             color=ink(),
         )
-        bare(strip, "bottom")
-        self.histogram_ax_ = strip
         accuracy, confidence = (
             float(np.average(of, weights=self.rows)) for of in (self.accuracy, self.confidence)
         )

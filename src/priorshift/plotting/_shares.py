@@ -9,10 +9,7 @@ from scipy.spatial.distance import cdist
 
 from priorshift._typing import Indices, Labels, Mask, Vector
 from priorshift.adapt import prior_ratio, total_variation
-from priorshift.border import (
-    NO_PRIOR,
-    check_priors,
-)
+from priorshift.border import NO_PRIOR, check_priors
 from priorshift.estimators import PriorEstimate, traits_of
 from priorshift.groups import GroupEstimates
 from priorshift.monitor import MonitorHistory, PriorMonitor
@@ -25,7 +22,6 @@ from priorshift.plotting.style import (
     Display,
     bare,
     by,
-    draw_heatmap,
     farthest,
     frame_rows,
     ink,
@@ -38,11 +34,10 @@ from priorshift.plotting.style import (
     thinned_steps,
     times,
     write_beside,
-    write_cells,
     write_head,
     write_title,
 )
-from priorshift.text import NOTHING, brief, movers, short_percent, shorten
+from priorshift.text import NOTHING, brief, movers, plural, short_percent, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -262,10 +257,7 @@ class GroupsDisplay(Display):
         """Summarise all groups, and which of them are shown."""
         G, K = self.priors.shape
         middle = short_percent(float(np.median(total_variation(self.priors, self.pooled))))
-        text = (
-            f"{G:,} {'group' if G == 1 else 'groups'}, {K:,} classes; "
-            f"median total variation from pooled {middle}"
-        )
+        text = f"{plural(G, 'group')}, {K:,} classes; median total variation from pooled {middle}"
         shown = [f"the {self.MAX_GROUPS:,} groups that moved most"] if self.MAX_GROUPS < G else []
         shown += (
             [f"the {self.MAX_CLASSES:,} classes that vary most"] if self.MAX_CLASSES < K else []
@@ -275,15 +267,11 @@ class GroupsDisplay(Display):
 
 @dataclass(eq=False, repr=False)
 class ComparisonDisplay(Display):
-    r"""Show whether methods agree.
+    r"""Show whether methods agree: one row per class, one marker per method.
 
-    With few methods and classes, it shows the priors themselves: one row per class, one marker per
-    method. With many, it shows the total variation distance between every two methods,
-
-    .. math:: \tfrac12 \sum_k |p_k - p'_k|,
-
-    the share of samples that the two methods put into different classes. The true priors, if
-    given, appear as a line or as an additional method.
+    The title names the two methods whose priors are furthest apart, by the share of samples that
+    they put into different classes, :math:`\tfrac12 \sum_k |p_k - p'_k|`. The true priors, if
+    given, appear as lines.
 
     Parameters
     ----------
@@ -309,12 +297,8 @@ class ComparisonDisplay(Display):
     classes: Labels
     truth: Vector | None = None
 
-    MAX_DOTS = 60
-    """Number of dots that readers can distinguish; beyond it, distances are shown."""
-
-    MAX_CLASSES = 12
-    FAR_APART = 0.25
-    """A distance up to this never gets the brightest colour: methods that agree look similar."""
+    MAX_CLASSES, MAX_DOTS = 12, 60
+    """Beyond these, the classes on which methods differ most are drawn."""
 
     @classmethod
     def from_estimates(
@@ -357,47 +341,29 @@ class ComparisonDisplay(Display):
         """Total variation distance between every two methods."""
         return 0.5 * cdist(self.priors, self.priors, "cityblock")
 
-    @property
-    def shows_distances(self) -> bool:
-        """Whether there are too many priors to show each."""
-        return self.priors.size > self.MAX_DOTS
-
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
-        n_methods = len(self.methods) + (self.truth is not None)
-        if self.shows_distances:
-            side = 2.6 + 0.36 * n_methods
-            return max(side + 0.6, 4.5), max(side, 3.6)
-        n_rows = min(self.classes.size, self.MAX_CLASSES)
-        return WIDTH, 1.2 + max(n_rows * max(0.3, 0.11 * n_methods), 0.22 * n_methods)
+        n = len(self.methods) + (self.truth is not None)
+        return WIDTH, 1.2 + max(self.disputed().size * max(0.3, 0.11 * n), 0.22 * n)
+
+    def disputed(self) -> Indices:
+        """Return all classes in order; of many, those on which methods differ most come first."""
+        most = min(self.MAX_CLASSES, max(3, self.MAX_DOTS // len(self.methods)))
+        if self.classes.size <= most:
+            return np.arange(self.classes.size)
+        known = self.priors if self.truth is None else np.vstack([self.truth, self.priors])
+        return movers(np.ptp(known, axis=0), most)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
-        """Plot priors by class and method or, if they are more than 60, distances.
-
-        Of more than 12 classes, those on which the methods differ most are plotted.
+        """Plot priors by class and method; of many classes, those on which methods differ most.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
         """
-        if self.shows_distances:
-            self._draw_distances(self._axes(ax, "compressed"))
-        else:
-            # all classes in order, or those whose priors differ most
-            rows = np.arange(self.classes.size)
-            if rows.size > self.MAX_CLASSES:
-                rows = movers(np.ptp(self._with_truth()[1], axis=0), self.MAX_CLASSES)
-            self._draw_priors(self._axes(ax), rows)
-        return self
-
-    def _with_truth(self) -> tuple[list[str], Vector]:
-        """Return names and priors of the methods, the truth first if it is known."""
-        if self.truth is None:
-            return list(self.methods), self.priors
-        return ["truth", *self.methods], np.vstack([self.truth, self.priors])
-
-    def _draw_priors(self, ax: "Axes", rows: Indices) -> None:
-        y, n_methods = np.arange(rows.size), len(self.methods)
+        ax = self._axes(ax)
+        rows, n_methods = self.disputed(), len(self.methods)
+        y = np.arange(rows.size)
         if self.truth is not None:
             ax.vlines(self.truth[rows], y - 0.45, y + 0.45, colors=ink(), lw=2, label="truth")
         offsets = np.linspace(-0.32, 0.32, n_methods) if n_methods > 1 else np.zeros(1)
@@ -409,43 +375,17 @@ class ComparisonDisplay(Display):
             loc="upper left", bbox_to_anchor=(1, 1), frameon=False, borderaxespad=0.2
         )
         literally(legend)
-        shown = f"; the {rows.size} on which methods differ most"
-        self._write_title(ax, shown if rows.size < self.classes.size else "")
-
-    def _draw_distances(self, ax: "Axes") -> None:
-        """Draw every two methods' distance, nearest to the truth (or to all others) first."""
-        names, priors = self._with_truth()
-        distances = 0.5 * cdist(priors, priors, "cityblock")
-        nearness = distances.mean(axis=0) if self.truth is None else distances[0]
-        order = np.argsort(nearness, kind="stable")
-        if self.truth is not None:  # a method may be right
-            order = np.concatenate([[0], order[order != 0]])
-        cells = distances[np.ix_(order, order)]
-        np.fill_diagonal(cells, np.nan)
-        largest = max(float(np.nanmax(cells, initial=0.0)), self.FAR_APART)
-        image = draw_heatmap(ax, cells, largest=largest, label="total variation distance")
-        legible = 72 * ax.bbox.width / ax.figure.dpi >= 22 * order.size  # points a cell
-        if legible:
-            texts = np.where(np.isnan(cells), "", np.char.mod("%.1f", 100 * np.nan_to_num(cells)))
-            write_cells(ax, image, texts, fontsize=8)
-        shown = [shorten(names[m], 14) for m in order]
-        ax.set_xticks(np.arange(order.size), shown, rotation=90, parse_math=False)
-        ax.set_yticks(np.arange(order.size), shown, parse_math=False)
-        ax.tick_params(length=0)
-        bare(ax)
-        self._write_title(ax, "; numbers in %" if legible else "")
-
-    def _write_title(self, ax: "Axes", more: str) -> None:
-        """Name the two methods that differ most, of those that estimate anything."""
-        plural = "s" if len(self.methods) > 1 else ""
-        title = f"{len(self.methods)} method{plural}, {self.classes.size:,} classes{more}"
+        told = f"{plural(n_methods, 'method')}, {plural(self.classes.size, 'class', 'classes')}"
+        if rows.size < self.classes.size:
+            told += f"; the {rows.size} on which methods differ most"
         judged = [m for m, name in enumerate(self.methods) if traits_of(name).outputs != "ignored"]
         if len(judged) > 1:
             distances = self.distances[np.ix_(judged, judged)]
             pair = np.unravel_index(np.argmax(distances), distances.shape)
             one, other = (shorten(self.methods[judged[m]]) for m in pair)
-            title += f"\nfurthest apart: {one} and {other}, by {short_percent(distances[pair])}"
-        write_title(ax, "Agreement of methods", title)
+            told += f"\nfurthest apart: {one} and {other}, by {short_percent(distances[pair])}"
+        write_title(ax, "Agreement of methods", told)
+        return self
 
 
 @dataclass(eq=False, repr=False)
@@ -584,9 +524,7 @@ class MonitorDisplay(Display):
     def summary(self) -> str:
         """Summarise the number of steps and alarms, and what is not shown."""
         n_steps, n_alarms = self.priors.shape[0], int(self.raised.sum())
-        alarms = "no alarm" if not n_alarms else f"{n_alarms} alarm{'s' if n_alarms > 1 else ''}"
-        steps = "1 step" if n_steps == 1 else f"{n_steps:,} steps"
-        text = f"{steps}, {alarms}"
+        text = f"{plural(n_steps, 'step')}, {plural(n_alarms, 'alarm') if n_alarms else 'no alarm'}"
         if self.source_priors is not None:
             distance = float(total_variation(self.priors[-1], self.source_priors))
             text += f"; total variation at the end {short_percent(distance)}"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure, SubFigure
-    from matplotlib.image import AxesImage
     from matplotlib.legend import Legend
 
 BLUE, VERMILLION, GREEN, PURPLE, GREY = "#1F86C7", "#D55E00", "#009E73", "#CC79A7", "#7F7F7F"
@@ -258,34 +257,6 @@ def write_beside(ax: "Axes", texts: Sequence[str]) -> None:
             annotation_clip=False,
             fontsize="small",
         )
-
-
-def draw_heatmap(ax: "Axes", values: Vector, *, largest: float, label: str) -> "AxesImage":
-    """Draw shares with a colour bar; NaN is left blank. The square root spreads small ones."""
-    from matplotlib.colors import PowerNorm
-
-    # cividis reads alike with and without colour vision, and on light and dark pages
-    image = ax.imshow(
-        np.ma.masked_invalid(values),
-        cmap="cividis",
-        norm=PowerNorm(0.5, vmin=0.0, vmax=largest),
-        interpolation="none",
-        aspect="equal",
-    )
-    bar = ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.03, label=label)
-    share_axis(bar.ax.yaxis)
-    bar.outline.set_visible(False)
-    return image
-
-
-def write_cells(ax: "Axes", image: "AxesImage", texts: NDArray[Any], fontsize: float) -> None:
-    """Write into each cell in the end of the colour map that stands out; skip empty texts."""
-    values = np.ma.filled(np.ma.asarray(image.get_array(), dtype=np.float64), 0.0)
-    bright = np.asarray(image.norm(values)) > 0.5
-    for (row, column), text in np.ndenumerate(texts):
-        if text:
-            colour = image.cmap(0.0 if bright[row, column] else 1.0)
-            ax.text(column, row, text, ha="center", va="center", fontsize=fontsize, color=colour)
 
 
 MAX_POINTS = 400

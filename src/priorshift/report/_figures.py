@@ -86,12 +86,8 @@ def draw_figures(facts: Facts) -> dict[str, str]:
             display = ComparisonDisplay(
                 shares, list(estimates), comparison.classes, comparison.truth
             )
-            width, height = display.figsize()
-            if display.shows_distances:
-                size = (WIDE, height * min(WIDE / width, 1.0))
-            else:
-                size = (WIDTH, height)
-            about = "How far the priors of the compared methods are apart."
+            size = (WIDTH, display.figsize()[1])
+            about = "Priors of the classes on which the compared methods differ most."
             figures["methods"] = draw_svg(display.plot, "methods", size, about)
         if past is not None:
             figures["history"] = draw_svg(

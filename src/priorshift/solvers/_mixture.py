@@ -30,7 +30,6 @@ from priorshift.border import (
     is_array,
     map_reduce,
     map_rows,
-    multiply,
     row_blocks,
     times,
 )
@@ -38,10 +37,13 @@ from priorshift.border import (
 HESSIAN_PARTS = 2
 """Parts that a Hessian is summed in: each holds a K x K matrix, so few save memory."""
 
-SMALLEST_BLOCK_BYTES = 2**19
+USUAL_BLOCK_BYTES = 2**19
 LARGEST_BLOCK_BYTES = 2**23
 """Blocks of this size cost two threads as little as one pass of BLAS over everything (measured);
 smaller ones cost more than they save in copies."""
+
+FEWER_ROWS = 8
+"""Times fewer rows that make a sample worth solving first."""
 
 WIDE = 1e6
 """Ratio of scales above which a Hessian's rows are scaled before they are multiplied."""
@@ -113,7 +115,10 @@ class Mixture:
             )
             mass = A.shape[0] - impossible
         else:
-            possible = multiply(A, scale) > NO_LIKELIHOOD
+            array, least = A, A.dtype.type(NO_LIKELIHOOD)  # 0 in float32
+            possible = np.concatenate(
+                map_rows(lambda rows: times(array[rows], scale) > least, A.shape[0], work=A.size)
+            )
             keep = possible if weights is None else possible & (weights > 0)
             impossible = float((~possible if weights is None else weights[~possible]).sum())
             if not keep.all():
@@ -131,11 +136,12 @@ class Mixture:
         self.hidden = self.scale if left_in else None  # hides whole rows of a table
         # scales may differ so much that squares of rows without them leave float32
         self.wide = bool(self.scale.max() > WIDE * self.scale.min())
-        # buffers are small compared with the user's data; a square matrix is our own
+        # a copy of a block and vectors of its rows take a quarter of the user's data at most, where
+        # these are more than a few hundred kilobytes; a square matrix is our own
         size = 8 * self.A.size
-        self.block_bytes = min(LARGEST_BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, size // 32))
-        if n <= 2 * self.n_classes:
-            self.block_bytes = LARGEST_BLOCK_BYTES
+        share = max(size // 32, min(size // 12, USUAL_BLOCK_BYTES))
+        few = size <= USUAL_BLOCK_BYTES or n <= 2 * self.n_classes
+        self.block_bytes = LARGEST_BLOCK_BYTES if few else min(LARGEST_BLOCK_BYTES, share)
 
     @property
     def mass(self) -> float:
@@ -151,9 +157,9 @@ class Mixture:
         """
         A: Any = self.A
         context = self.scale * p, self.weights, self.hidden
-        # blocks to multiply by vectors may be larger if that takes no copy in float64
-        copies = A.dtype != np.float64 and (exact or not self.in_memory)
-        bytes_ = self.block_bytes if copies else max(self.block_bytes, BLOCK_BYTES)
+        bytes_ = self.block_bytes
+        if self.in_memory and not (exact and A.dtype != np.float64):  # no copies, only vectors
+            bytes_ = max(bytes_, min(BLOCK_BYTES, self.n_classes * A.nbytes // 12))
         if self.in_memory and 8 * A.size <= bytes_:  # one block: no cost of cutting and adding
             block = A.astype(np.float64, copy=False) if exact else A
             likelihood, gradient = _evaluate(*context, block, slice(0, len(A)))
@@ -175,6 +181,20 @@ class Mixture:
         gap = float((gradient * p.sum()).max()) - self.total
         return Point(p, objective, slope, gradient, np.inf if gap != gap else gap, exact)
 
+    def thinned(self, n_rows: int) -> "Mixture | None":
+        """Return the problem of every so many-th row, about `n_rows`; None if that saves little."""
+        stride = self.A.shape[0] // n_rows
+        if stride < FEWER_ROWS:
+            return None
+        rows = (
+            self.A[::stride]
+            if is_array(self.A)
+            else np.concatenate(map_reduce(partial(_every, stride), self.A))
+        )
+        weights = None if self.weights is None else self.weights[::stride]
+        share = rows.shape[0] / self.A.shape[0]
+        return Mixture.of(rows, scale=self.scale, weights=weights, alpha=1 + share * self.excess)
+
     def hessian(self, p: Vector, n_rows: int | None = None, slope: Vector | None = None) -> Vector:
         r"""Return :math:`A^T \mathrm{diag}(w/(Ap)^2) A`, from all rows or about `n_rows` of them.
 
@@ -193,7 +213,7 @@ class Mixture:
         K = self.n_classes
         work = (A.shape[0] if at is None else at.size) * K**2 / GEMM_SPEED_UP
         if at is None:
-            bytes_ = self.block_bytes
+            bytes_ = max(self.block_bytes, min(LARGEST_BLOCK_BYTES, 24 * K**2))
             H = map_reduce(kernel, A, work=work, block_bytes=bytes_, n_parts=HESSIAN_PARTS)
         else:
 
@@ -345,6 +365,10 @@ def factorise(H: Vector, diagonal: Vector) -> Solver:
 # Kernels are no closures, so that a cluster's workers receive only what they need.
 
 
+def _every(stride: int, block: Block, rows: slice) -> list[Floats]:
+    return [np.array(block[-rows.start % stride :: stride])]
+
+
 def _impossible(scale: Vector, block: Block, _: slice) -> int:
     """Count rows that are all 0 once scaled."""
     return int(np.count_nonzero(times(block, scale) <= 0))
@@ -373,8 +397,9 @@ def _evaluate(
     w, u = likelihoods(mixed, weights, hidden, block, rows)
     u = u.astype(np.float64, copy=False)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        logs, slopes = np.log(u), (1.0 if w is None else w) / u
+        logs = np.log(u)
         likelihood = float((logs if w is None else w * logs).sum())
+        slopes = np.divide(1.0 if w is None else w, u, out=logs)
         return likelihood, slopes.astype(block.dtype, copy=False) @ block
 
 
