@@ -499,3 +499,25 @@ def test_posteriors_take_few_passes(
         assert len({p.tobytes() for _, p, _ in passes}) == len(passes)  # no point twice
     else:  # single precision is enough for most of the way
         assert 2 * sum(not exact for *_, exact in passes) >= len(passes)
+
+
+@pytest.mark.parametrize(("alpha", "dtype"), [(1.0, np.float32), (3.0, np.float64)])
+def test_very_many_rows_are_solved_from_a_sample_of_them(
+    posterior_problem, passes, route, alpha, dtype
+):
+    problem, plain = posterior_problem(4, 70_000, spread=0.5, dtype=dtype, alpha=alpha)
+    solution = maximise(problem, tol=POSTERIOR_TOL)
+    check(solution, plain, POSTERIOR_TOL)
+    assert route  # Hessians, but none of all rows
+    assert max(route) < 10_000
+    assert sum(of is problem for of, *_ in passes) <= 7
+
+
+def test_a_sample_that_misleads_only_costs_time(posterior_problem, naive, passes):
+    """The rows it takes, every eighth, are of one class alone."""
+    A = posterior_problem(4, 70_000, spread=0.5)[0].A.copy()
+    A[::8] = [0.97, 0.01, 0.01, 0.01]
+    problem = Mixture.of(A)
+    solution = maximise(problem, tol=POSTERIOR_TOL)
+    check(solution, naive(A, 1.0, 1.0), POSTERIOR_TOL)
+    assert sum(of is problem for of, *_ in passes) <= 25

@@ -10,21 +10,28 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from importlib import import_module
+from operator import itemgetter
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift.border.rows import Blocks, Fold, Table, add, own, slices, table_kind
-from priorshift.border.threads import row_blocks, row_slices, single_threaded_blas
+from priorshift.border.rows import Blocks, Fold, Table, add, slices, table_kind
+from priorshift.border.threads import (
+    memory_kept,
+    n_threads,
+    row_blocks,
+    row_slices,
+    single_threaded_blas,
+)
 
 MOST_HELD = 2**30
 """Bytes up to which chunks are kept in this process, if there is no cluster to keep them."""
 
-MERGED = 16
-"""Results that one task adds up; up to this many chunks need no such task."""
+TASK_BYTES = 2**28
+"""Bytes of chunks that one task goes through, so that few tasks suffice: it holds them at once."""
 
 NUMBERS = frozenset({"float", "double", "byte", "short", "integer", "long"})
 
@@ -67,6 +74,8 @@ class DaskTable(Table):
         self.array = array.persist() if persist else import_module("dask").optimize(array)[0]
         self.shape = array.shape
         self._starts = np.cumsum((0, *array.chunks[0])).tolist()
+        self._persisted, self._shared_among = persist, dict[str | None, int]()
+        self._shares: list[tuple[str | None, list[int]]] = []
 
     @classmethod
     def recognises(cls, values: Any) -> bool:
@@ -84,18 +93,44 @@ class DaskTable(Table):
             yield rows, np.asarray(block.compute(), dtype=self.dtype)
 
     def map_parts(self, fold: Fold, n_parts: int, n_rows: int) -> list[Any]:  # noqa: ARG002
-        """Fold the blocks of each chunk where it is; many results are added up there, in order."""
+        """Fold chunks where they are; a task adds up the results of those that a worker holds."""
         import dask
 
-        # a task of its own: it is sent once per worker, not once per chunk
-        folding = dask.delayed(partial(_fold, fold, n_rows, self.dtype), pure=False, traverse=False)
-        add_up = dask.delayed(_add_up, pure=False)
+        # a task of its own: it is sent once per worker, not once per task
+        folding = dask.delayed(
+            partial(_fold_chunks, fold, n_rows, self.dtype), pure=False, traverse=False
+        )
         chunks = self.array.to_delayed(optimize_graph=False).ravel()
-        results = [folding(*each) for each in zip(self._starts, chunks, strict=False)]
-        while len(results) > MERGED:
-            cuts = range(0, len(results), MERGED)
-            results = [add_up(*results[at : at + MERGED]) for at in cuts]
-        return list(dask.compute(*results))
+        tasks = []
+        for worker, numbers in self._tasks():
+            here = {"workers": [worker], "allow_other_workers": True} if worker else {}
+            with dask.annotate(**here):
+                tasks.append(folding([(self._starts[at], chunks[at]) for at in numbers]))
+        found = [result for results in dask.compute(*tasks) for result in results]
+        return [result for _, result in sorted(found, key=itemgetter(0))]
+
+    def _tasks(self) -> list[tuple[str | None, list[int]]]:
+        """Return tasks, as the chunks of each and who holds them: a few for every thread."""
+        client, keys = _client(), [key for (key,) in self.array.__dask_keys__()]
+        threads = {None: n_threads()} if client is None else client.nthreads()
+        if threads == self._shared_among:
+            return self._shares
+        holders: dict[str | None, list[int]] = {None: list(range(len(keys)))}
+        if client is not None and self._persisted:
+            from distributed import wait
+
+            wait(self.array)
+            holders, held = {}, client.who_has(self.array)
+            for at, key in enumerate(keys):
+                holders.setdefault(next(iter(held[key]), None), []).append(at)
+        self._shares, n_bytes = [], np.diff(self._starts) * self.shape[1] * self.dtype.itemsize
+        for worker, numbers in holders.items():
+            size = n_bytes[numbers].sum()
+            n_tasks = max(threads.get(worker, sum(threads.values())), -(-size // TASK_BYTES))
+            parts = np.array_split(numbers, min(n_tasks, len(numbers)))
+            self._shares += [(worker, part.tolist()) for part in parts]
+        self._shared_among = threads
+        return self._shares
 
     def __reduce__(self) -> Any:
         """Refuse: no worker should receive the table whose chunks it holds."""
@@ -190,20 +225,32 @@ def _as_claimed(chunk: Any, block_info: Any = None) -> Any:
     return chunk
 
 
-def _fold(fold: Fold, n_rows: int, dtype: np.dtype[Any], start: int, chunk: Floats) -> Any:
-    """Fold the blocks of a chunk that begins at a row; None if it has no rows."""
-    blocks = (
-        (slice(start + rows.start, start + rows.stop), np.asarray(chunk[rows], dtype))
-        for rows in row_slices(chunk.shape[0], n_rows)
-    )
-    with single_threaded_blas():
-        return fold(blocks)
+def _fold_chunks(
+    fold: Fold, n_rows: int, dtype: np.dtype[Any], chunks: list[tuple[int, Floats]]
+) -> list[tuple[int, Any]]:
+    """Fold chunks, given with their first rows; return the sum of the results, with the first row.
+
+    Results with lists are returned one by one, since lists are joined in the order of all rows.
+    """
+    results: list[tuple[int, Any]] = []
+    with single_threaded_blas(), memory_kept():
+        for start, chunk in chunks:
+            blocks = (
+                (slice(start + rows.start, start + rows.stop), np.asarray(chunk[rows], dtype))
+                for rows in row_slices(chunk.shape[0], n_rows)
+            )
+            result = fold(blocks)
+            if result is None:  # no rows
+                continue
+            if results and not _holds_list(result):
+                results[0] = results[0][0], add(results[0][1], result)
+            else:
+                results.append((start, result))
+    return results
 
 
-def _add_up(*results: Any) -> Any:
-    """Add up results without touching them: a worker may need them again after a failure."""
-    found = [result for result in results if result is not None]
-    return reduce(add, found[1:], own(found[0])) if found else None
+def _holds_list(result: Any) -> bool:
+    return isinstance(result, list) or (isinstance(result, tuple) and any(map(_holds_list, result)))
 
 
 # Spark

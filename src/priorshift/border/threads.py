@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from ctypes import CDLL
 from functools import cache, cached_property
 from itertools import pairwise
 from threading import RLock, local
@@ -32,6 +33,9 @@ N_PARTS = 8
 
 SERIAL_WORK = 2**22
 """Multiplications below which starting threads costs more than it saves."""
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, MMAP_BYTES, KEPT_BYTES = -1, -3, 2**17, 2**25
+"""Parameters of glibc's `mallopt`, the threshold it starts with, and what a pass may keep."""
 
 
 class LockFree(cached_property[Result]):
@@ -162,6 +166,27 @@ def single_threaded_blas() -> Iterator[None]:
         yield
     finally:
         _BLAS_LIMIT.leave()
+
+
+@contextmanager
+def memory_kept() -> Iterator[None]:
+    """Let freed memory be used again in a process that was told to give it back at once.
+
+    Dask starts its workers so (`MALLOC_TRIM_THRESHOLD_`). Then every temporary array of every block
+    is cleared and mapped anew by the system, which takes twice the time of the work itself.
+    """
+    trim = os.environ.get("MALLOC_TRIM_THRESHOLD_", "")
+    mallopt = getattr(CDLL(None), "mallopt", None) if trim.isdigit() else None
+    if mallopt is None:
+        yield
+        return
+    try:
+        mallopt(M_MMAP_THRESHOLD, KEPT_BYTES)
+        mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+        yield
+    finally:
+        mallopt(M_MMAP_THRESHOLD, MMAP_BYTES)
+        mallopt(M_TRIM_THRESHOLD, int(trim))
 
 
 def n_threads() -> int:

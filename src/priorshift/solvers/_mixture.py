@@ -42,6 +42,9 @@ LARGEST_BLOCK_BYTES = 2**23
 """Blocks of this size cost two threads as little as one pass of BLAS over everything (measured);
 smaller ones cost more than they save in copies."""
 
+FEWER_ROWS = 8
+"""Times fewer rows that make a sample worth solving first."""
+
 WIDE = 1e6
 """Ratio of scales above which a Hessian's rows are scaled before they are multiplied."""
 
@@ -177,6 +180,20 @@ class Mixture:
                 gradient = slope + np.divide(self.excess, p, out=np.zeros_like(p), where=used)
         gap = float((gradient * p.sum()).max()) - self.total
         return Point(p, objective, slope, gradient, np.inf if gap != gap else gap, exact)
+
+    def thinned(self, n_rows: int) -> "Mixture | None":
+        """Return the problem of every so many-th row, about `n_rows`; None if that saves little."""
+        stride = self.A.shape[0] // n_rows
+        if stride < FEWER_ROWS:
+            return None
+        rows = (
+            self.A[::stride]
+            if is_array(self.A)
+            else np.concatenate(map_reduce(partial(_every, stride), self.A))
+        )
+        weights = None if self.weights is None else self.weights[::stride]
+        share = rows.shape[0] / self.A.shape[0]
+        return Mixture.of(rows, scale=self.scale, weights=weights, alpha=1 + share * self.excess)
 
     def hessian(self, p: Vector, n_rows: int | None = None, slope: Vector | None = None) -> Vector:
         r"""Return :math:`A^T \mathrm{diag}(w/(Ap)^2) A`, from all rows or about `n_rows` of them.
@@ -346,6 +363,10 @@ def factorise(H: Vector, diagonal: Vector) -> Solver:
 
 
 # Kernels are no closures, so that a cluster's workers receive only what they need.
+
+
+def _every(stride: int, block: Block, rows: slice) -> list[Floats]:
+    return [np.array(block[-rows.start % stride :: stride])]
 
 
 def _impossible(scale: Vector, block: Block, _: slice) -> int:
