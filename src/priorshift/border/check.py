@@ -167,20 +167,21 @@ def read_labels(values: Any, n_samples: int | None = None, name: str = "y") -> L
         # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
         labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
     if labels.ndim == 1 and labels.dtype.kind in "OTf":
-        entries = labels.tolist()
-        if missing := [i for i, label in enumerate(entries) if is_missing(label)]:
+        floats, entries = labels.dtype.kind == "f", labels.tolist()
+        gone = np.isnan(labels) if floats else np.array([*map(is_missing, entries)], bool)
+        if gone.any():
             raise ValueError(
-                f"{name} has no label at position {missing[0]} ({len(missing)} missing); drop "
+                f"{name} has no label at position {gone.argmax()} ({gone.sum()} missing); drop "
                 "these rows."
             )
-        text = [isinstance(label, str) for label in entries]
+        text = [] if floats else [isinstance(label, str) for label in entries]
         if any(text) and not all(text):
             at = text.index(False)
             raise ValueError(
                 f"{name} mixes strings with other labels, such as {brief(labels[at])} at position "
                 f"{at}; make them all of one kind."
             )
-        labels = labels if labels.dtype.kind == "f" else as_array(entries, name)
+        labels = labels if floats else as_array(entries, name)
     if labels.ndim != 1:
         raise ValueError(f"{name} must be 1-D, one label per row; got shape {labels.shape}.")
     if not labels.size:
