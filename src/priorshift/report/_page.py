@@ -522,11 +522,11 @@ def _environment() -> "Environment":
     environment.filters |= {
         "short": short_percent,
         "cells": table_cells,
-        "bounded": _bounded,
-        "pluck": _pluck,
-        "scores_of": _scores_of,
-        "some": _some,
-        "together": _together,
+        "bounded": _interval_cells,
+        "pluck": _attributes_of,
+        "scores_of": _score_cells,
+        "some": _name_few,
+        "together": _keep_whole,
         "isinf": np.isinf,
     }
     more = ("at_level", "plural", "percents", "numbers", "movers", "short_percent", "signed")
@@ -563,7 +563,7 @@ def make_cell(value: Any, show: Callable[[Any], str] | None) -> tuple[str, Any]:
     return show(value), int(value) if value.is_integer() else float(f"{value:.6g}")
 
 
-def _bounded(reading: PriorEstimate) -> list[tuple[str, float]]:
+def _interval_cells(reading: PriorEstimate) -> list[tuple[str, float]]:
     """Return cells of shares with their intervals."""
     shares, bounds = reading.priors.tolist(), reading.interval
     if bounds is None:
@@ -573,12 +573,12 @@ def _bounded(reading: PriorEstimate) -> list[tuple[str, float]]:
     return [(f"{text.percent(share)} ({span})", share) for share, span in shown]
 
 
-def _scores_of(scores: Iterable[Column], side: Scores) -> list[tuple[str, Any]]:
+def _score_cells(scores: Iterable[Column], side: Scores) -> list[tuple[str, Any]]:
     """Return cells of the scores on one side."""
     return [make_cell(getattr(side, name), show) for _, name, show in scores]
 
 
-def _pluck(items: Iterable[Any], path: str) -> Labels:
+def _attributes_of(items: Iterable[Any], path: str) -> Labels:
     """Return an attribute of each item, or an attribute of that; None where there is none."""
     found = list(items)
     for name in path.split("."):
@@ -591,7 +591,7 @@ def place(share: float, scale: float) -> float:
     return round(1 + 97 * min(share / scale, 1.0), 2)
 
 
-def _some(which: Indices, names: Labels) -> str:
+def _name_few(which: Indices, names: Labels) -> str:
     """Name a few classes of many."""
     if which.size <= 3:
         return listed([quoted(names[k]) for k in which])
@@ -599,7 +599,7 @@ def _some(which: Indices, names: Labels) -> str:
     return f"{plural(which.size, 'class', 'classes')} ({shown}, …)"
 
 
-def _together(sentence: str) -> "Markup":
+def _keep_whole(sentence: str) -> "Markup":
     """Keep lines from breaking at the hyphens of method names."""
     from markupsafe import Markup, escape
 
