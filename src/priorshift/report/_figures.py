@@ -78,7 +78,7 @@ def draw_figures(facts: Facts) -> dict[str, str]:
             display = ComparisonDisplay(
                 shares, list(estimates), comparison.classes, comparison.truth
             )
-            size = (WIDTH, display.figsize()[1])
+            size = (WIDE, display.figsize()[1])
             about = "Priors of the classes on which the compared methods differ most."
             figures["methods"] = draw_svg(display.plot, "methods", size, about)
         if past is not None:
