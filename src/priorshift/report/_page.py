@@ -7,13 +7,11 @@ import math
 import os
 import platform
 import re
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
-from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +25,7 @@ from priorshift.compare import Scores
 from priorshift.estimators import PriorEstimate, Reference, traits_of
 from priorshift.exceptions import missing
 from priorshift.files import write_text
-from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, TYPED, Facts, gather, planned_shares
+from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, Facts, gather
 from priorshift.report._figures import draw_figures
 from priorshift.text import listed, number, plural, quoted, short_percent, shorten, shown_text
 from priorshift.words import ENOUGH_POWER, fact, say
@@ -46,20 +44,6 @@ CALIBRATION = Reference("Guo et al., 2017", "https://arxiv.org/abs/1706.04599")
 
 MOST_PAIRS = 100
 """Pairs kept of those that cannot be told apart: a thousand classes may have 100,000."""
-
-PLANNED = (
-    "--validation",
-    "--labels",
-    "--key",
-    "--label-column",
-    "--class-columns",
-    "--positive-class",
-    "--predicted-column",
-)
-"""Options that name validation data, as `priorshift plan` takes them too."""
-
-PLANNED_FLAGS = ("--drop-missing", "--any-size", "--logits", "--renormalise")
-"""Those of them that take no value."""
 
 
 def render_report(
@@ -161,7 +145,6 @@ def render_report(
         moves=[(names[k], describe_move(facts, k)) for k in moved],
         unsure=unsure,
         figures=draw_figures(facts),
-        plan_command=_plan_command(facts, options) if facts.plans else "",
         options=options,
         same=np.array_equal(shown.priors, estimate.priors),
         vague=vaguest_share(shown),
@@ -363,27 +346,6 @@ def round_up(largest: float) -> float:
     size = 10.0 ** np.floor(np.log10(largest))
     step = float(size * next(s for s in (0.1, 0.2, 0.5, 1.0, 2.0) if largest / (s * size) <= 5))
     return float(f"{np.ceil(largest / step - 1e-9) * step:.6g}")
-
-
-def _plan_command(facts: Facts, options: str | None) -> str:
-    """Return the command that plans again: with the shares typed, or from a file if many."""
-    options = options or "--validation validation.csv --target target.csv"
-    words = shlex.split(options)
-    shown = facts.shown
-    files = list(takewhile(lambda word: not word.startswith("--"), words))
-    kept = ["--validation", files[0]] if len(files) == 2 else []
-    kept += [flag for flag in PLANNED_FLAGS if flag in words]
-    for option, value in pairwise(words):
-        kept += [option, value] if option in PLANNED else []
-    plan = shlex.join(["priorshift", "plan", "--width", f"{facts.plans[0]['width']:g}", *kept])
-    if shown.confidence_level not in (None, 0.95):
-        plan += f" --confidence-level {shown.confidence_level:g}"
-    names = [str(name) for name in shown.classes.tolist()]
-    if len(names) <= TYPED and not any(set(',"=\n') & set(name) for name in names):
-        pairs = zip(names, planned_shares(shown).tolist(), strict=True)
-        return f"{plan} --priors {shlex.quote(','.join(f'{k}={p:.4g}' for k, p in pairs))}"
-    command = "estimate" if facts.assessment is None else "assess"
-    return f"priorshift {command} {options} --output shares.csv\n{plan} --priors shares.csv"
 
 
 # The numbers as JSON
