@@ -361,7 +361,7 @@ def test_decisions_are_given_for_both_sides():
 
 
 def test_a_target_that_validation_has_whole_is_too_little_to_check(rng):
-    """Validation repeats rows, so that ties with it are left out: here that is all of the target."""
+    """Validation repeats rows, so ties with it are left out: here that is all of the target."""
     sure = np.tile([1.0, 0.0, 0.0], (60, 1))
     rows = np.repeat(rng.dirichlet(np.ones(3), 40), 5, axis=0)
     validation, y = np.vstack([rows, sure]), np.r_[rows.argmax(axis=1), np.zeros(60, int)]
