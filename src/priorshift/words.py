@@ -244,11 +244,11 @@ def decisions_headline(
         return Headline(
             "Leave",
             "your decisions stay as they are, and say too little to report class shares "
-            f"({_short(name)}: {short_percent(low)} to {short_percent(high)}). Label some target "
-            "rows.",
+            f"({quoted(shorten(name, 16))}: {short_percent(low)} to {short_percent(high)}). Label "
+            "some target rows.",
         )
     said = "these corrected shares: " if all_named else "the corrected shares, above all "
-    shares = [f"{_short(name)} {short_percent(share)}" for name, share, _ in named]
+    shares = [f"{quoted(shorten(name, 16))} {short_percent(share)}" for name, share, _ in named]
     if any(decided for *_, decided in named):  # else verdicts have names of their own
         shares = [
             f"{one} (decided: {short_percent(decided)})"
@@ -257,10 +257,6 @@ def decisions_headline(
     but = ", but they make other mistakes than on validation" if erred else ""
     rest = f"your decisions stay as they are{but}. Report {said}{listed(shares)}."
     return Headline("Leave", rest)
-
-
-def _short(name: Any) -> str:
-    return quoted(shorten(name, 16))
 
 
 def change(goal: Aim, low: float, high: float) -> str:

@@ -179,7 +179,7 @@ def as_file(y_proba: Floats) -> Floats:
 def at_one_precision(samples: Samples) -> tuple[Samples, tuple[str, ...]]:
     """Round the finer side as the coarser one was rounded, and say so."""
     val, target = precision_of(samples.y_proba_val), precision_of(samples.y_proba_target)
-    coarse = min((one for one in (val, target) if one), key=lambda one: one.decimals, default=None)
+    coarse = min(filter(None, (val, target)), default=None)
     if coarse is None or (val and target and val.decimals == target.decimals):
         return samples, ()
     sides = [samples.y_proba_val, samples.y_proba_target]

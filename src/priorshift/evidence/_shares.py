@@ -43,12 +43,12 @@ def hedge_shares(
         return _bounded(estimate, p, np.minimum(low, m) - wider, np.maximum(high, m) + wider, level)
     error = np.sqrt(before * (1 - before) * (1 / n_val + 1 / max(mean.n_target, 1)))
     reach = float(ndtri((1 + level) / 2)) * error
-    bounds = [(low, high), (before - reach, before + reach)]
-    bounds.append((m, m) if mean.interval is None else tuple(mean.interval.T))
+    m_low, m_high = (m, m) if mean.interval is None else mean.interval.T
+    lower = np.min([low, before - reach, m_low], axis=0) - wider
+    upper = np.max([high, before + reach, m_high], axis=0) + wider
     trust = (kind.explained or 0.0) ** 2 * min(1.0, 2 / max(kind.amplification, 1e-9))
     shares = (m + before + trust * (p - before)) / 2
-    lower, upper = (np.array(ends) for ends in zip(*bounds, strict=True))
-    return _bounded(mean, shares, lower.min(axis=0) - wider, upper.max(axis=0) + wider, level)
+    return _bounded(mean, shares, lower, upper, level)
 
 
 def shares_by_history(
