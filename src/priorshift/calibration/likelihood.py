@@ -235,7 +235,7 @@ class LabelLikelihood:
     def _places(self, rows: slice) -> Indices:
         """Return where the entries of the labels are in a block of some samples, row after row."""
         size = rows.stop - rows.start
-        return self.y[rows] * size + np.arange(size)
+        return np.multiply(self.y[rows], size, dtype=np.intp) + np.arange(size)
 
     def _parts(self) -> tuple[slice, ...]:
         return (slice(0, self.y.size),) if self.parts is None else self.parts
