@@ -136,7 +136,7 @@ coverage: .venv/.stamp ## measure what intervals, tests and diagnostics promise,
 	$(BIN)/python -m lab labels
 	$(if $(ITEMS),,$(BIN)/python -m lab prevalence)
 
-bench-scale: .venv/.stamp .venv-peers/.stamp ## measure files larger than memory, many classes and groups beside the usual ways (ROWS=)
+bench-scale: .venv/.stamp .venv-peers/.stamp ## measure files larger than memory and many classes beside the usual ways, and errors of groups (ROWS=)
 	$(BIN)/python -m lab scale --peer-python .venv-peers/bin/python $(if $(ROWS),--rows $(ROWS))
 	$(BIN)/python -m lab wide
 	$(BIN)/python -m lab groups

@@ -7,9 +7,9 @@ networks: the bundled outputs and our own networks. zoo: ordinary classifiers of
 the same without source priors, as most people would call it. rare: a model trained on balanced
 data, simulated. small: Auto where validation has few rows, simulated. uci: class shares by a
 published protocol. natural: shifts that nobody simulated. `make data` builds what zoo, uci and
-natural need. further, held-out: outputs of ../shared/data, which is no part of the project, only
-if asked for. `--methods all` takes all; `--every` takes only every n-th task, run and bag;
-`--ablation` takes Auto apart on the zoo instead.
+natural need. further, held-out: outputs that are no part of the project, only if asked for; they
+are in `--data`, or else in ../shared/data. `--methods all` takes all; `--every` takes only every
+n-th task, run and bag; `--ablation` takes Auto apart on the zoo instead.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,26 +54,26 @@ def main(arguments: list[str] | None = None) -> None:
         part={"nargs": "+", "default": PARTS, "choices": PARTS + FURTHER},
         methods=str,
         every=1,
-        data=pools.POOLS,
+        data=Path,
         ablation=False,
     )
     warnings.simplefilter("ignore", UserWarning)
     chosen = ["ablation"] if options.ablation else options.part
+    built, further = options.data or pools.POOLS, options.data or pools.DATA
     for part in chosen:
         if part in FURTHER:
-            pools.require_data(part, pools.DATA)
+            pools.require_data(part, further)
         elif part not in ("networks", "rare", "small"):
-            folder = part if part in ("uci", "natural") else "zoo"
-            pools.require_data(part, options.data, folder)
+            pools.require_data(part, built, part if part in ("uci", "natural") else "zoo")
     for part in chosen:
         start = time.perf_counter()
         print(f"## {part}\n", flush=True)
-        for text in run(part, options):
+        for text in run(part, further if part in FURTHER else built, options):
             print(f"{text}\n", flush=True)
         print(f"{time.perf_counter() - start:.0f} s\n", flush=True)
 
 
-def run(part: str, options: argparse.Namespace) -> Iterator[str]:
+def run(part: str, data: Path, options: argparse.Namespace) -> Iterator[str]:
     """Yield the tables of one part."""
     methods, every = named(options.methods), options.every
     if part == "rare":
@@ -80,15 +81,15 @@ def run(part: str, options: argparse.Namespace) -> Iterator[str]:
     elif part == "small":
         yield small_cells(max(1, CELL_RUNS // every))
     elif part == "uci":
-        yield published_protocol(options.data / "uci", methods, max(1, BAGS // every))
+        yield published_protocol(data / "uci", methods, max(1, BAGS // every))
     elif part == "natural":
-        yield from natural_shifts(options.data / "natural", every)
+        yield from natural_shifts(data / "natural", every)
     else:
         tasks = {
             "networks": pools.network_tasks,
-            "further": pools.further_tasks,
-            "held-out": pools.held_out_tasks,
-        }.get(part, partial(pools.zoo_tasks, options.data))
+            "further": partial(pools.further_tasks, data),
+            "held-out": partial(pools.held_out_tasks, data),
+        }.get(part, partial(pools.zoo_tasks, data))
         if part == "ablation":
             yield ablation(lambda: islice(tasks(), 0, None, every))
         else:

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from lab import ablation, pools, quality, small
+from lab import ablation, quality, small
 from lab.peers import plain_em
 from lab.quality import Judged, Score, figures, judge, kept_promises, report, score
 from lab.rare import NATURAL, outcomes, rare_events, sample
@@ -207,12 +207,10 @@ def test_auto_without_its_parts():
         assert decided(caution=1e9)["adapt"]
 
 
-def test_without_pools_the_simulations_remain(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(pools, "DATA", tmp_path / "absent")
-
+def test_without_pools_the_simulations_remain(tmp_path, capsys):
     def tables(part, *words):
-        options = parse("", list(words), every=1, methods=str, data=tmp_path / "none")
-        return quality.run(part, options)
+        options = parse("", list(words), every=1, methods=str)
+        return quality.run(part, tmp_path / "none", options)
 
     for part in ("further", "held-out", "zoo", "zoo-plain", "uci", "natural", "ablation"):
         words = ["--ablation"] if part == "ablation" else ["--part", "networks", part]
