@@ -4,6 +4,7 @@ import os
 import pickle
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -179,6 +180,25 @@ def test_a_frame_that_changes_between_passes_is_found_out(table, monkeypatch):
     monkeypatch.setattr(table, "frame", table.frame.limit(1))
     with pytest.raises(ValueError, match=r"gave other (rows|partitions) than when .*cache=True"):
         map_reduce(lambda block, rows: 0, table)
+
+
+def kept_files(table):
+    return [Path(row.path) for row in table.frame.collect()]
+
+
+def test_rows_that_an_executor_lost_are_kept_anew(frame, data):
+    table = SparkTable(frame, NAMES, cache=True)
+    lost = kept_files(table)
+    assert sum(file.stat().st_size for file in lost) == data[2].nbytes
+    for file in lost:
+        file.unlink()
+    em = ps.EM().fit(source_priors=np.full(K, 1 / K), classes=NAMES)
+    assert_same(em.estimate(table), em.estimate(data[2]))
+    assert not any(file.exists() for file in lost)
+    files = kept_files(table)
+    table.release()
+    assert not any(file.exists() for file in files)
+    SparkTable(frame, NAMES).release()  # nothing is kept
 
 
 @pytest.mark.parametrize(
