@@ -153,18 +153,17 @@ def test_rows_are_numbered_through_all_partitions(frame, table):
 
 def test_the_guides_recipe_adapts_a_frame(frame, data):
     shift = ps.EM().fit(source_priors=np.full(K, 1 / K), classes=NAMES).estimate(data[2])
-
-    def adapt(batches):
-        for batch in batches:
-            rows = batch.to_pandas()
-            rows[NAMES] = shift.adapt(rows[NAMES].to_numpy())
-            yield pa.RecordBatch.from_pandas(rows, schema=batch.schema, preserve_index=False)
-
-    found = frame.mapInArrow(adapt, frame.schema)
+    every = F.array(*(F.col(name).cast("float") for name in NAMES))
+    frame = frame.select("site", every.alias("probability"))
+    guide = (Path(__file__).parents[2] / "docs/guides/clusters.md").read_text(encoding="utf-8")
+    given = {"shift": shift, "pa": pa}
+    exec("def adapt" + guide.split("def adapt")[1].split("\n\n\n")[0], given)
+    found = frame.mapInArrow(given["adapt"], frame.schema)
     assert found.columns == frame.columns
-    np.testing.assert_allclose(
-        rows_of(found, NAMES), shift.adapt(rows_of(frame, NAMES)), rtol=1e-12
+    before, after = (
+        np.array([row.probability for row in each.collect()]) for each in (frame, found)
     )
+    np.testing.assert_allclose(after, shift.adapt(before.astype(np.float32)), rtol=1e-6)
 
 
 # What may go wrong
