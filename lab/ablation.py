@@ -1,4 +1,7 @@
-"""Auto with one part taken away at a time. These are its insides, so this file follows them."""
+"""Auto with one part taken away, or one constant of its gate changed, at a time.
+
+These are its insides, so this file follows them.
+"""
 
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
@@ -58,3 +61,29 @@ VARIANTS: dict[str, AbstractContextManager[Any]] = {
     "always adapt, in full": inside("estimators.auto.judge_gain", always),
 }
 """The first is Auto as it is."""
+
+
+def cautious(errors: float) -> AbstractContextManager[Any]:
+    """Ask for so many standard errors, whatever Auto is told."""
+    ask = import_module("priorshift.verdict").judge_gain
+    return inside(
+        "estimators.auto.judge_gain",
+        lambda gain, **given: ask(gain, **(given | {"caution": errors})),
+    )
+
+
+GATE: dict[str, dict[str, AbstractContextManager[Any]]] = {
+    "CAUTION": {f"{errors:g}": cautious(errors) for errors in (1.0, 0.8, 1.2, 1.5)},
+    "MODEL_SAMPLES": {
+        f"{rows:g}": inside("estimators.auto.MODEL_SAMPLES", rows)
+        for rows in (20.0, 5.0, 10.0, 40.0)
+    },
+    "STRENGTHS": {
+        "1, 1/2": nullcontext(),
+        **{
+            name: inside("estimators.auto.STRENGTHS", powers)
+            for name, powers in {"1": (1.0,), "1, 1/2, 1/4": (1.0, 0.5, 0.25)}.items()
+        },
+    },
+}
+"""The constants of the gate, each with other values; the first is today's."""

@@ -19,7 +19,11 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPClassifier
+from threadpoolctl import threadpool_limits
 
 from lab.paper.distributions import draw_parts
 from lab.paper.images import read_fashion_mnist
@@ -156,64 +160,43 @@ def write_archive(file: IO[bytes], data: ShiftedPredictions) -> None:
     )
 
 
-def read_part(images: Path, part: str) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """Read "train" or "t10k": pixels from 0 to 1, one row per image, and labels."""
-    pixels, labels = read_fashion_mnist(images, part)
-    return pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255), labels
-
-
-def train_and_predict(
-    X: NDArray[np.float32], y: NDArray[np.uint8], others: Sequence[NDArray[np.float32]]
-) -> list[NDArray[np.float64]]:
-    """Train the network; predict probabilities on its training set and on the others."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.neural_network import MLPClassifier
-    from threadpoolctl import threadpool_limits
-
+def make_predictions(images: Path) -> ShiftedPredictions:
+    """Draw training set, validation and target, train the network, predict."""
+    (pixels, y), (pixels_test, y_test) = (
+        read_fashion_mnist(images, part) for part in ("train", "t10k")
+    )
+    rng = np.random.default_rng(SEED)
+    train, val = draw_parts(y, [TRAIN, VAL], rng)
+    (target,) = draw_parts(y_test, [TARGET], rng)
+    parts = [
+        some.reshape(len(some), -1).astype(np.float32) / np.float32(255)
+        for some in (pixels[train], pixels[val], pixels_test[target])
+    ]
     # one thread, because the last digits of a sum depend on the order of its terms
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stopped early on purpose
-        model = MLPClassifier(**MODEL).fit(X, y)
-        return [model.predict_proba(part).astype(np.float64) for part in (X, *others)]
-
-
-def make_predictions(images: Path) -> ShiftedPredictions:
-    """Draw training set, validation and target, train the network, predict."""
-    rng = np.random.default_rng(SEED)
-    X, y = read_part(images, "train")
-    X_test, y_test = read_part(images, "t10k")
-    train, val = draw_parts(y, [TRAIN, VAL], rng)
-    (target,) = draw_parts(y_test, [TARGET], rng)
-    proba_train, proba_val, proba_target = train_and_predict(
-        X[train], y[train], [X[val], X_test[target]]
-    )
+        model = MLPClassifier(**MODEL).fit(parts[0], y[train])
+        proba_train, proba_val, proba_target = (
+            model.predict_proba(part).astype(np.float64) for part in parts
+        )
+    versions = {"Python": platform.python_version(), "NumPy": np.__version__}
+    versions["scikit-learn"] = sklearn.__version__
     return ShiftedPredictions(
         name="fashion_lt",
-        description=describe(),
+        description=DESCRIPTION.format(
+            train=TRAIN.sum(),
+            val=VAL.sum(),
+            target=TARGET.sum(),
+            model=", ".join(f"{name}={value}" for name, value in MODEL.items()),
+            seed=SEED,
+            versions=", ".join(f"{name} {version}" for name, version in versions.items()),
+        ),
         classes=CLASSES,
         y_proba_val=proba_val,
         y_val=CLASSES[y[val]],
         y_proba_target=proba_target,
         y_target=CLASSES[y_test[target]],
         source_priors=priors_from_predictions(proba_train),
-    )
-
-
-def describe() -> str:
-    """Return the origin of the predictions, with versions."""
-    import sklearn
-
-    versions = (
-        f"Python {platform.python_version()}, NumPy {np.__version__}, "
-        f"scikit-learn {sklearn.__version__}"
-    )
-    return DESCRIPTION.format(
-        train=TRAIN.sum(),
-        val=VAL.sum(),
-        target=TARGET.sum(),
-        model=", ".join(f"{name}={value}" for name, value in MODEL.items()),
-        seed=SEED,
-        versions=versions,
     )
 
 

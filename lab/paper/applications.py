@@ -1,7 +1,7 @@
 """The paper's best practice on tasks whose priors are imbalanced by nature.
 
-    python -m lab applications [--data ../shared/data] [--runs lab/outputs] [--plots 25]
-        [--only web known estimated few] [--output applications.md]
+    python -m lab applications [--data ../shared/data] [--runs lab/outputs]
+        [--only web known estimated few]
 
 The data of the paper's two applications (learning from web images, plant species) are not here.
 Their settings are imitated: networks that learned from a long tail with wrong labels, calibrated on
@@ -24,7 +24,6 @@ from lab.paper.families import held_out, plankton, read_votes, votes_as_logits
 from lab.paper.outputs import Part, StoredOutputs
 from lab.pools import DATA, OUTPUTS, require_data
 from lab.show import markdown, mean_and_error, parse
-from priorshift.files import write_text
 
 CALIBRATORS: dict[str, Callable[[], ps.BCTS] | None] = {
     "none": None,
@@ -43,14 +42,13 @@ METHODS = {
     "Auto": ps.Auto,
 }
 PARTS = ("web", "known", "estimated", "few")
-N_SAMPLES = 200
-N_DRAWS = 10
+N_SAMPLES, N_PLOTS, N_DRAWS = 200, 25, 10
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the parts that are asked for and have data."""
     only = {"nargs": "+", "choices": PARTS}
-    options = parse(__doc__, arguments, data=DATA, runs=OUTPUTS, only=only, plots=25, output=Path)
+    options = parse(__doc__, arguments, data=DATA, runs=OUTPUTS, only=only)
     warnings.simplefilter("ignore", UserWarning)
     asked = set(options.only or PARTS)
     if options.only is None and not options.data.is_dir():
@@ -71,11 +69,8 @@ def main(arguments: list[str] | None = None) -> None:
         parts += [estimated_table(application) for application in applications]
     if "few" in asked:
         parts += [f"## {N_SAMPLES} samples of 1000 classes, priors of rain-forest plots"]
-        parts += [few_samples_table(options.data, options.plots)]
-    text = "\n\n".join(parts)
-    print(text)
-    if options.output:
-        write_text(options.output, text + "\n")
+        parts += [few_samples_table(options.data)]
+    print("\n\n".join(parts))
 
 
 def load(data: Path) -> Iterator[StoredOutputs]:
@@ -223,13 +218,13 @@ def uniform_rows(y: np.ndarray, rng: np.random.Generator, most: int = 20) -> np.
     return np.concatenate([rng.choice(np.flatnonzero(y == k), most) for k in np.unique(y)])
 
 
-def few_samples_table(data: Path, n_plots: int) -> str:
+def few_samples_table(data: Path) -> str:
     """Show gains with 200 samples and 1000 classes, of which a plot has 60 to 110 species."""
     votes, y = read_votes(data)
     held = held_out(y, 0.5, np.random.default_rng(0))
     val, pool = Part(votes_as_logits(votes[held]), y[held]), np.flatnonzero(~held)
     with np.load(data / "bci_tree_counts.npz") as z:
-        counts = z["counts"][:n_plots]
+        counts = z["counts"][:N_PLOTS]
 
     def targets(proba: Callable) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for plot, count in enumerate(counts):
@@ -239,7 +234,7 @@ def few_samples_table(data: Path, n_plots: int) -> str:
     gains, harm = [], []
     for kind, found in gains_of_methods(val, val, targets):
         gains.append([kind, f"{found[:, 0].mean():.2f}", *map(mean_and_error, found.T[1:])])
-        harm.append([kind, *(f"{n} of {n_plots}" for n in (found[:, 1:] < 0).sum(axis=0))])
+        harm.append([kind, *(f"{n} of {N_PLOTS}" for n in (found[:, 1:] < 0).sum(axis=0))])
     columns = [*METHODS, "true priors"]
     worse = markdown(["plots made worse, by calibration", *columns], harm)
     return f"{markdown(['calibration', 'unadapted', *columns], gains)}\n\n{worse}"

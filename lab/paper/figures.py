@@ -71,7 +71,16 @@ def draw_samples(tables: Mapping[int, ResultTable]) -> "Figure":
     figure, axes = _panels(len(solvers))
     for ax, solver in zip(axes, solvers, strict=True):
         for at, method in enumerate(first.methods):
-            means = [_mean(tables[size], method, solver) for size in sizes]
+            means = [
+                np.mean(
+                    [
+                        r.accuracy
+                        for r in tables[size].records
+                        if (r.method, r.solver) == (method, solver)
+                    ]
+                )
+                for size in sizes
+            ]
             ax.plot(sizes, means, label=heading(method), **_style(method, at))
         ax.set(xscale="log", xlabel="target samples used", title=COLUMNS.get(solver, solver))
     _finish(figure, axes)
@@ -84,7 +93,8 @@ def draw_distributions(n_classes: int) -> "Figure":
     for name, (colour, line) in LINES.items():
         priors = distribution(name, n_classes)
         ax.plot(np.arange(n_classes), priors, color=colour, linestyle=line)
-        _name(ax, name, n_classes - 1, priors[-1], colour)
+        end, look = (n_classes - 1, priors[-1]), {"va": "center", "color": colour}
+        ax.annotate(name, end, xytext=(6, 0), textcoords="offset points", **look)
     ax.set(xlabel="class", ylabel="prior", yscale="log")
     bare(ax, "left", "bottom")
     return figure
@@ -148,7 +158,10 @@ def draw_convergence(stages: Sequence[Stage]) -> "Figure":
     figure, axes = _panels(len(solvers))
     for ax, solver in zip(axes, solvers, strict=True):
         for at, method in enumerate(methods):
-            found = _stages_of(stages, method, solver) or _stages_of(stages, method, "certified")
+            own = [s for s in stages if s.method == method]
+            found = [s for s in own if s.solver == solver] or [
+                s for s in own if s.solver == "certified"
+            ]
             style = _style(method, at)
             seconds = np.maximum.accumulate([stage.seconds for stage in found])
             accuracies = [stage.accuracy for stage in found]
@@ -157,10 +170,6 @@ def draw_convergence(stages: Sequence[Stage]) -> "Figure":
         ax.set(xscale="log", xlabel="seconds", title=COLUMNS.get(solver, solver))
     _finish(figure, axes)
     return figure
-
-
-def _stages_of(stages: Sequence[Stage], method: str, solver: str) -> list[Stage]:
-    return [stage for stage in stages if (stage.method, stage.solver) == (method, solver)]
 
 
 def draw_feasible_set(confusion: Vector) -> "Figure":
@@ -193,11 +202,6 @@ def _figure(size: tuple[float, float] = (7.4, 4.2)) -> tuple["Figure", Any]:
     return plt.subplots(figsize=size, layout="constrained")
 
 
-def _name(ax: Any, name: str, x: float, y: float, colour: str) -> None:
-    """Write the name of a line behind its end."""
-    ax.annotate(name, (x, y), xytext=(6, 0), textcoords="offset points", va="center", color=colour)
-
-
 def _panels(n: int) -> tuple["Figure", Any]:
     require_matplotlib()
     import matplotlib.pyplot as plt
@@ -224,8 +228,3 @@ def _style(method: str, at: int) -> dict[str, Any]:
     line, marker = kinds[0] if kinds else ("-.", SERIES_MARKERS[at % len(SERIES_MARKERS)])
     colour = colours[0] if colours else PURPLE
     return {"color": colour, "linestyle": line, "marker": marker, "markersize": 4}
-
-
-def _mean(table: ResultTable, method: str, solver: str) -> float:
-    found = [r.accuracy for r in table.records if (r.method, r.solver) == (method, solver)]
-    return float(np.mean(found))

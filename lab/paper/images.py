@@ -9,10 +9,10 @@ import json
 import tarfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,8 +183,7 @@ BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
 Read = Callable[[dict[str, bytes], Sequence[str]], ArrayImages]
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """One form of a data set: names of its archive and files, and how to read them."""
 
     archives: tuple[str, ...]
@@ -200,8 +199,14 @@ def load_cifar(name: str, folder: Path) -> ImageData:
         if files is not None:
             train, test = form.read(files, form.train), form.read(files, form.test)
             n_classes = 100 if name == "cifar-100" else 10
-            for part in (train, test):
-                _check_labels(part, n_classes, folder)
+            for pixels, y in ((part.values, part.y) for part in (train, test)):
+                if not y.size:
+                    raise ValueError(f"{folder} holds no images; download them again.")
+                if len(pixels) != y.size:
+                    raise ValueError(f"{folder} has {len(pixels)} images, but {y.size} labels.")
+                if y.min() < 0 or y.max() >= n_classes:
+                    outside = f"a label outside 0 to {n_classes - 1}"
+                    raise ValueError(f"{folder} has {outside}; download it again.")
             return ImageData(name, n_classes, train, test)
     known = ", ".join(pattern for form in FORMS[name] for pattern in form.archives)
     raise ValueError(f"{folder} holds no {name}: it should have one of {known}, or its files.")
@@ -216,8 +221,9 @@ def _binary(n_labels: int) -> Read:
                 raise ValueError(f"{name} does not hold whole images; download it again.")
         content = b"".join(files[name] for name in names)
         records = np.frombuffer(content, np.uint8).reshape(-1, n_labels + N_BYTES)
-        y = records[:, n_labels - 1].astype(np.intp)
-        return ArrayImages(_by_pixel(records[:, n_labels:]), y)
+        planes = records[:, n_labels:].reshape(-1, 3, SIDE, SIDE)
+        pixels = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))
+        return ArrayImages(pixels, records[:, n_labels - 1].astype(np.intp))
 
     return read
 
@@ -229,29 +235,12 @@ def _png(files: dict[str, bytes], names: Sequence[str]) -> ArrayImages:
     for name, image in zip(images, pixels, strict=True):
         if image.shape[1] != SIDE * SIDE:
             raise ValueError(f"{name} should be {SIDE * SIDE} pixels wide; download it again.")
-    values = np.concatenate(pixels).reshape(-1, SIDE, SIDE, 3)
-    return ArrayImages(values, _labels(json.loads(files[labels])))
-
-
-def _by_pixel(rows: Pixels) -> Pixels:
-    planes = rows.reshape(-1, 3, SIDE, SIDE)
-    return np.ascontiguousarray(planes.transpose(0, 2, 3, 1))
-
-
-def _labels(values: Any) -> Indices:
-    """Return a list as indices; NumPy would look into nested lists, and a list may hold itself."""
-    if type(values) is not list or not all(type(v) is int and abs(v) < 256 for v in values):
+    y = json.loads(files[labels])
+    # NumPy would look into nested lists
+    if type(y) is not list or not all(type(v) is int and abs(v) < 256 for v in y):
         raise ValueError("CIFAR's labels should be a list of whole numbers; download it again.")
-    return np.array(values, dtype=np.intp)
-
-
-def _check_labels(part: ArrayImages, n_classes: int, folder: Path) -> None:
-    if not part.y.size:
-        raise ValueError(f"{folder} holds no images; download them again.")
-    if len(part.values) != part.y.size:
-        raise ValueError(f"{folder} has {len(part.values)} images, but {part.y.size} labels.")
-    if part.y.min() < 0 or part.y.max() >= n_classes:
-        raise ValueError(f"{folder} has a label outside 0 to {n_classes - 1}; download it again.")
+    values = np.concatenate(pixels).reshape(-1, SIDE, SIDE, 3)
+    return ArrayImages(values, np.array(y, dtype=np.intp))
 
 
 FORMS: dict[str, tuple[Form, ...]] = {
@@ -491,21 +480,9 @@ N_FOR_SIMILARITY = 100
 """Training images per class whose mean tells which classes look alike."""
 
 
-@dataclass(frozen=True, eq=False)
-class RelabelledImages:
-    """The same images with other labels."""
-
-    images: Images
-    y: Indices
-
-    def pixels(self, rows: Indices) -> Pixels:
-        """Return some of the images."""
-        return self.images.pixels(rows)
-
-
 def with_label_noise(
-    images: Images, rows: Indices, rate: float, rng: np.random.Generator
-) -> RelabelledImages:
+    images: "ArrayImages | FileImages", rows: Indices, rate: float, rng: np.random.Generator
+) -> "ArrayImages | FileImages":
     """Give some of the images in `rows` the label of the class that looks most like theirs.
 
     The probability of a wrong label differs between classes: evenly spaced from `rate / 2` to
@@ -535,18 +512,13 @@ def with_label_noise(
     """
     y = images.y[rows]
     n_classes = int(y.max()) + 1
-    similar = _most_similar(images, rows, y, n_classes)
-    wrong = rate * rng.permutation(np.linspace(0.5, 1.5, n_classes))
-    labels = images.y.copy()
-    labels[rows] = np.where(rng.random(y.size) < wrong[y], similar[y], y)
-    return RelabelledImages(images, labels)
-
-
-def _most_similar(images: Images, rows: Indices, y: Indices, n_classes: int) -> Indices:
-    """Return the class with the nearest mean image, for every class."""
     some = [np.sort(rows[y == k][:N_FOR_SIMILARITY]) for k in range(n_classes)]
     means = np.stack([images.pixels(each).mean(axis=0).ravel() for each in some])
     squares = (means**2).sum(axis=1)
     distances = squares[:, None] + squares - 2 * means @ means.T
     np.fill_diagonal(distances, np.inf)
-    return distances.argmin(axis=1)
+    similar = distances.argmin(axis=1)
+    wrong = rate * rng.permutation(np.linspace(0.5, 1.5, n_classes))
+    labels = images.y.copy()
+    labels[rows] = np.where(rng.random(y.size) < wrong[y], similar[y], y)
+    return replace(images, y=labels)

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from lab.paper.outputs import PARTS, Part, StoredOutputs
 from lab.paper.training import require_torch
-from lab.paper.trials import Trial, draw_trial, estimator_of
+from lab.paper.trials import Setting, Trial, estimator_of
 from lab.show import markdown
 
 PUBLISHED = {
@@ -118,7 +118,7 @@ def check_published(outputs: StoredOutputs) -> PublishedCheck:
         Outputs from `load_published`.
     """
     target = outputs.test.label_frequencies()
-    trial = draw_trial(outputs, target, calibrated=True, seed=0, share=1.0, solver="released")
+    trial = Setting(outputs, target, calibrated=True, seed=0, share=1.0).draw("released")
     accuracy = {method: _accuracy(method, trial) for method in PUBLISHED}
     return PublishedCheck(_loss(outputs.val, outputs.train), accuracy)
 

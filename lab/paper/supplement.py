@@ -120,7 +120,9 @@ def inconsistency_as_markdown(found: Sequence[Inconsistency]) -> str:
 
 
 def _inconsistency_cell(runs: Sequence[Inconsistency]) -> str:
-    negative, mass, turned = np.mean([one[-3:] for one in runs], axis=0)
+    negative, mass, turned = (
+        np.mean(figure) for figure in zip(*(one[-3:] for one in runs), strict=True)
+    )
     return (
         f"{100 * negative:.1f} % of classes, mass {mass:.3f}, {100 * turned:.1f} % of rows turned"
     )
@@ -446,7 +448,8 @@ def sensitivity_as_markdown(found: Sequence[Sensitivity]) -> str:
 
 
 def _rate_cells(found: Sequence[Sensitivity]) -> list[str]:
-    certified, error = np.mean([(one.certified, one.l1_certified) for one in found], axis=0)
+    certified = np.mean([one.certified for one in found])
+    error = np.mean([one.l1_certified for one in found])
     cells = [f"{certified:.2f}, {error:.3f}"]
     if found[0].learning_rate is None:  # EM has one result, and no rates to choose from
         return [*cells, *[""] * len(DECADES), _difference_cell(found), ""]

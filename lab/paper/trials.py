@@ -113,11 +113,11 @@ class Trial:
 class Setting:
     """What a trial depends on: a classifier, a target distribution, calibration, a seed.
 
-    The target is the name of a distribution, or a file of priors: see `target_priors`.
+    The target is the name of a distribution, a file of priors, or priors: see `target_priors`.
     """
 
     outputs: StoredOutputs
-    target: str | Path
+    target: str | Path | Vector
     calibrated: bool
     seed: int
     share: float = SHARE
@@ -129,24 +129,36 @@ class Setting:
         return self.target.stem if isinstance(self.target, Path) else self.target
 
     def draw(self, solver: Solver = "paper") -> Trial:
-        """Draw the trial; calibrate as the column of a solver does."""
-        return draw_trial(
-            self.outputs,
-            target_priors(self.target, self.outputs.n_classes),
-            calibrated=self.calibrated,
-            seed=self.seed,
-            share=self.share,
-            solver=solver,
-        )
+        """Draw validation and target rows for the seed; calibrate with BCTS if asked.
+
+        BCTS is fitted on validation in the way of a solver's column: see `CALIBRATORS`. The rows do
+        not depend on it.
+        """
+        train, val, test = self.outputs.train, self.outputs.val, self.outputs.test
+        K, frequencies = self.outputs.n_classes, train.label_frequencies()
+        rng = np.random.default_rng([self.seed, K])
+        val = val[largest_sample(val.y, val.label_frequencies(), self.share, rng)]
+        priors = target_priors(self.target, K)
+        rows = rng.permutation(largest_sample(test.y, priors, self.share, rng))
+        if self.calibrated:
+            given = {"source_label_priors": frequencies, "classes": np.arange(K)}
+            proba = clone(CALIBRATORS[solver]).fit(val.logits, val.y, **given).predict_proba
+        else:
+            proba = partial(softmax, axis=1)
+        mean = proba(train.logits).mean(axis=0, dtype=np.float64)
+        target = proba(test.logits[rows]), test.y[rows]
+        return Trial(proba(val.logits), val.y, *target, mean / mean.sum(), frequencies, rows)
 
 
-def target_priors(target: str | Path, n_classes: int) -> Vector:
-    """Return priors by the name of a distribution, or from a file.
+def target_priors(target: str | Path | Vector, n_classes: int) -> Vector:
+    """Return priors by the name of a distribution, or from a file, or as they are.
 
     A CSV has the columns `class` (0 to K - 1, each once) and `prior`, whose values are divided by
     their sum. Any other file is a list of `path label`, and the priors are its class frequencies:
     Places_LT_train.txt gives the paper's target of Places365 UNI -> LT.
     """
+    if isinstance(target, np.ndarray):
+        return target
     if isinstance(target, str):
         return distribution(target, n_classes)
     if target.suffix == ".csv":
@@ -178,41 +190,6 @@ def _read_columns(path: Path) -> tuple[Indices, Vector]:
     if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0 and values.sum() > 0):
         raise ValueError(f"priors in {path} should be finite, not negative, and not all 0.")
     return classes, values
-
-
-def draw_trial(
-    outputs: StoredOutputs,
-    target: Vector,
-    *,
-    calibrated: bool,
-    seed: int,
-    share: float = SHARE,
-    solver: Solver = "paper",
-) -> Trial:
-    """Draw validation and target rows for a seed; calibrate with BCTS if asked.
-
-    BCTS is fitted on validation in the way of a solver's column: see `CALIBRATORS`. The rows do not
-    depend on it.
-    """
-    rng = np.random.default_rng([seed, outputs.n_classes])
-    val = outputs.val[largest_sample(outputs.val.y, outputs.val.label_frequencies(), share, rng)]
-    rows = rng.permutation(largest_sample(outputs.test.y, target, share, rng))
-    frequencies = outputs.train.label_frequencies()
-    if calibrated:
-        given = {"source_label_priors": frequencies, "classes": np.arange(outputs.n_classes)}
-        probabilities = clone(CALIBRATORS[solver]).fit(val.logits, val.y, **given).predict_proba
-    else:
-        probabilities = partial(softmax, axis=1)
-    mean = probabilities(outputs.train.logits).mean(axis=0, dtype=np.float64)
-    return Trial(
-        probabilities(val.logits),
-        val.y,
-        probabilities(outputs.test.logits[rows]),
-        outputs.test.y[rows],
-        mean / mean.sum(),
-        frequencies,
-        rows,
-    )
 
 
 def draws(

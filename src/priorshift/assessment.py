@@ -232,7 +232,7 @@ class Assessment:
                 "rows to label are chosen by probabilities; of decisions, label rows at random."
             )
         values = whole(read_proba(y_proba, self.estimate.classes, tables=True).values)
-        target = evidence.act_on_target(self._full, self.calibrated_mean, values)
+        target = evidence.act(self._full, self.calibrated_mean, values)
         goal = self.judged_by.at(self.estimate.priors)
         return evidence.draw_rows_to_label(goal, target, n, random_state)
 
@@ -268,26 +268,23 @@ class Assessment:
         )
         found = {name: getattr(self, name) for name in parts.split()}
         shares, names = self.decided_shares, self.estimate.classes.tolist()
-        return {
+        told = {
             "verdict": self.verdict,
             "action": self.action,
             "sentence": self.sentence,
-            "reasons": list(self.reasons),
-            "facts": [{"name": one.name, **plain(one.numbers)} for one in self.facts],
+            "reasons": self.reasons,
+            "facts": [{"name": one.name, **one.numbers} for one in self.facts],
             "goal": self.goal,
             "explained": self.explained,
-            "explained_interval": None
-            if self.explained_interval is None
-            else list(self.explained_interval),
-            "decided_shares": None
-            if shares is None
-            else dict(zip(names, shares.tolist(), strict=True)),
+            "explained_interval": self.explained_interval,
+            "decided_shares": None if shares is None else dict(zip(names, shares, strict=True)),
             "n_val": self.n_val,
             "n_target": self.n_target,
             "rows_looked_at": self.rows_looked_at,
             **{name: None if part is None else part.to_dict() for name, part in found.items()},
-            "warnings": list(self.warnings),
+            "warnings": self.warnings,
         }
+        return dict(plain(told))
 
     @property
     def shares_title(self) -> str:
@@ -684,8 +681,9 @@ class Case:
             mean = self.mean = fitted.estimate(data.y_proba_target, level)
             if own is not None:
                 estimate = replace(estimate, calibration=mean.calibrator)
-            target = evidence.act_on_target(estimate, mean, data.y_proba_target.values)
-            validation = evidence.act(estimate, data.y_proba_val.values, fitted.out_of_fold())
+            target = evidence.act(estimate, mean, data.y_proba_target.values)
+            rows = data.y_proba_val.values
+            validation = evidence.act(estimate, mean, rows, fitted.out_of_fold())
             assert mean.source_priors is not None
             before, p, m = mean.source_priors, estimate.priors, mean.priors
             self.moved = float(np.abs(p - before).sum() / 2)
@@ -785,18 +783,12 @@ class Case:
             promised,
             p_value,
         )
-        weights = np.ones(len(target.y_proba))
-        weights[data.labelled] = weight
-        shares = (
-            PPI()
-            .fit(classes=data.classes)
-            .estimate(
-                data.y_proba_target,
-                level,
-                y_target=data.labels,
-                sample_weight=None if alike else weights,
-            )
-        )
+        weights = None
+        if not alike:
+            weights = np.ones(len(target.y_proba))
+            weights[data.labelled] = weight
+        known: Any = {"y_target": data.labels, "sample_weight": weights}
+        shares = PPI().fit(classes=data.classes).estimate(data.y_proba_target, level, **known)
         unseen = np.setdiff1d(np.array(self.estimate.unseen_classes), data.classes[y]).tolist()
         self.ppi = replace(shares, unseen_classes=tuple(unseen))
 
@@ -902,22 +894,21 @@ class Case:
         """List what the verdict rests on, what is missing, and what would help if it is unclear."""
         data, estimate, mean, goal = self.data, self.estimate, self.mean, self.goal
         level, test, labels, kind = self.level, self.test, self.measured, self.kind
+        found, sizes = self.assumption, {"n_val": data.y_val.size, "n_target": data.n_target}
         if self.obstacle is not None:
             yield self.obstacle
         if self.gains is not None and (seen := self._seen_before()) is not None:
             yield seen
         if test is not None:  # how far it changed is what the estimate says, as everywhere
             yield test.fact((report if mean is None else estimate).total_variation)
-        found = self.assumption
-        if mean is None:
-            if found is None:
-                yield fact("by_decisions", n_target=data.n_target)
-            elif not (found.rejected or self.errs_otherwise):  # else it is said elsewhere
+        if mean is None and found is None:
+            yield fact("by_decisions", n_target=data.n_target)
+        elif mean is None and found is not None:
+            if not (found.rejected or self.errs_otherwise):  # else it is said elsewhere
                 yield found.fact_of_decisions()
         else:
             if kind.explained is None:
                 noticed = test is not None and test.rejected
-                sizes = {"n_val": data.y_val.size, "n_target": data.n_target}
                 yield fact("little_changed" if noticed else "nothing_changed", **sizes)
             elif data.classes.size <= MOST_CLASSES:
                 yield fact("explained", share=kind.explained, low=kind.low, high=kind.high)
@@ -926,10 +917,11 @@ class Case:
                 yield fact("assumed", share=None if well else kind.explained)
             if found is not None and (found.n_repeated_val or found.n_repeated_target):
                 yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
-            full = self.promises["adapt"]
-            readings = {"if_prior_shift": full.prior, "if_covariate_shift": full.covariate}
-            for name, gain in readings.items():
-                possible = (-1.0, 1.0) if goal.in_points else None
+            full, possible = self.promises["adapt"], (-1.0, 1.0) if goal.in_points else None
+            for name, gain in (
+                ("if_prior_shift", full.prior),
+                ("if_covariate_shift", full.covariate),
+            ):
                 bounds = asdict(evidence.Expected.of(*gain, level, possible))
                 yield fact(name, goal=goal.name, **bounds, level=level, changed=self.changed)
         if self.past is not None:
@@ -937,30 +929,41 @@ class Case:
             if self.near is None:
                 yield fact("moved_further", moved=self.moved)
         if labels is not None:
-            n, before, after = labels.n_labelled, labels.before.value, labels.after.value
+            n, before, after = labels.n_labelled, labels.before, labels.after
             if mean is None:
-                yield fact("measured_decisions", n=n, right=before)
+                yield fact("measured_decisions", n=n, right=before.value)
             else:
-                spans = {
-                    "before_interval": (labels.before.low, labels.before.high),
-                    "after_interval": (labels.after.low, labels.after.high),
-                }
-                yield fact("measured", goal=goal.name, n=n, before=before, after=after, **spans)
+                yield fact(
+                    "measured",
+                    goal=goal.name,
+                    n=n,
+                    before=before.value,
+                    after=after.value,
+                    before_interval=(before.low, before.high),
+                    after_interval=(after.low, after.high),
+                )
             if self.errs_otherwise:
                 promised = labels.expected_before
                 yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)
             elif labels.p_value is not None:
                 yield fact("as_on_validation", p_value=labels.p_value)
         if mean is not None:
+            assert report.interval is not None
+            assert mean.source_priors is not None
             apart = np.abs(estimate.priors - mean.priors)
             k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
-            assert report.interval is not None
             low, high = report.interval[k].tolist()
-            known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
-            known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
-            assert mean.source_priors is not None
-            known["before"] = float(mean.source_priors[k])
-            yield fact("readings", **known, low=low, high=high, level=level)
+            yield fact(
+                "readings",
+                label=str(data.classes[k]),
+                report=float(report.priors[k]),
+                mean=float(mean.priors[k]),
+                prior=float(estimate.priors[k]),
+                before=float(mean.source_priors[k]),
+                low=low,
+                high=high,
+                level=level,
+            )
             # where one of two classes is rare, accuracy says little
             if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < 0.05:
                 label, other = data.classes[np.argsort(report.priors)].tolist()
@@ -1148,7 +1151,7 @@ def _test(
             rows = np.sort(rng.choice(side.shape[0], most, replace=False))
             sides[at] = Predictions.from_checked(side.values[rows])
             labels = labels[rows] if at == 0 else labels
-    many = sum(side.shape[0] for side in sides) * (K + 10) > MANY_NUMBERS
+    many = (sides[0].shape[0] + sides[1].shape[0]) * (K + 10) > MANY_NUMBERS
     try:
         return evidence.detect_shift(
             sides[0],

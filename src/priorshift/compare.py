@@ -228,16 +228,16 @@ class Comparison:
     @property
     def disagreement(self) -> Disagreement | None:
         """The method farthest from the others; None where there are no two to compare."""
-        judged = [r for r in self.results if r.disagreement is not None and r.estimate is not None]
+        judged = {r.method: r.disagreement or 0.0 for r in self.results if r.disagreement}
         if len(judged) < 2:
             return None
-        odd = max(judged, key=lambda r: r.disagreement or 0.0)
-        k = int(np.flatnonzero(self.classes == odd.disagrees_on)[0])
-        shares = [r.estimate.priors[k] for r in judged if r.estimate is not None]
-        own = 0.0 if odd.estimate is None else float(odd.estimate.priors[k])
-        far = sum((r.disagreement or 0.0) > 1.5 for r in judged)  # as `Disagreement` says
-        ratio = odd.disagreement or 1.0
-        return Disagreement(ratio, odd.method, odd.disagrees_on, own, float(np.median(shares)), far)
+        method = max(judged, key=lambda name: judged[name])
+        name = next(r.disagrees_on for r in self.results if r.method == method)
+        k = int(np.flatnonzero(self.classes == name)[0])
+        shares = {other: float(self.estimates[other].priors[k]) for other in judged}
+        far = sum(ratio > 1.5 for ratio in judged.values())  # as `Disagreement` says
+        median = float(np.median(list(shares.values())))
+        return Disagreement(judged[method], method, name, shares[method], median, far)
 
     @property
     def conclusion(self) -> str:
@@ -278,12 +278,6 @@ class Comparison:
         return said
 
     @property
-    def meanings(self) -> dict[str, str]:
-        """Meaning of each column of the table, except the method's name."""
-        header, _ = self.table()
-        return {name: COLUMNS[name] for name in header[1:]}
-
-    @property
     def score_names(self) -> tuple[str, ...]:
         """What methods are scored by: names of `Scores`, with the cost where errors have one."""
         names = [field.name for field in fields(Scores)]
@@ -291,29 +285,26 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values for JSON; vectors become mappings from class to number."""
-        names = self.classes.tolist()
-        methods = []
+        names, methods = self.classes.tolist(), []
         for r in self.results:
-            estimate = None if r.estimate is None else r.estimate.to_dict()
-            shown = ("priors", "status", "gap", "n_iter", "condition_number")
-            found = {name: None if estimate is None else estimate[name] for name in shown}
-            scores = r.scores and {name: getattr(r.scores, name) for name in self.score_names}
+            found: Any = {} if r.estimate is None else r.estimate.to_dict()
+            kept = ("priors", "status", "gap", "n_iter", "condition_number")
             methods.append(
                 {
                     "method": r.method,
-                    **found,
+                    **{name: found.get(name) for name in kept},
                     "disagreement": r.disagreement,
                     "disagrees_on": plain(r.disagrees_on),
                     "seconds": r.seconds,
-                    "scores": scores,
+                    "scores": r.scores and {of: getattr(r.scores, of) for of in self.score_names},
                     "warnings": list(r.warnings),
                     "error": r.error,
                 }
             )
-        truth = None if self.truth is None else self.truth.tolist()
+        truth = None if self.truth is None else dict(zip(names, self.truth.tolist(), strict=True))
         return {
             "classes": names,
-            "truth": None if truth is None else dict(zip(names, truth, strict=True)),
+            "truth": truth,
             "methods": methods,
             "conclusion": self.conclusion,
         }

@@ -30,15 +30,14 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Floats, Labels, Mask, Vector
-from priorshift.adapt import RandomState, prior_ratio, reweight
+from priorshift._typing import Floats, Mask, Vector
+from priorshift.adapt import RandomState
 from priorshift.border import (
     Predictions,
     as_generator,
     check_choice,
     check_level,
     check_priors,
-    check_source_mass,
     read_labelled,
     read_proba,
     row_blocks,
@@ -207,9 +206,13 @@ class ConformalSets(BaseEstimator):
             target_priors = check_priors(target_priors, names, "target_priors")
         if source_priors is not None:
             source_priors = check_priors(source_priors, names, "source_priors")
-        priors = (target_priors, source_priors, estimate)
+            estimate = PriorEstimate(
+                "known", names, target_priors, source_priors, "given", "direct"
+            )
+        if estimate is not None:
+            values = estimate.adapt(Predictions.from_checked(values))
         parts, scores = self._random_parts(y.size, stream=0), np.empty(y.size)
-        for rows, block in _scores(adapt_scored(values, names, *priors), self.score, parts):
+        for rows, block in _scores(values, self.score, parts):
             scores[rows] = np.take_along_axis(block, y[rows, None], axis=1)[:, 0]
         counts, weights, before = np.bincount(y, minlength=names.size), None, np.zeros(names.size)
         if self.per_class:  # every class is a group of its own, of total weight 1
@@ -234,7 +237,7 @@ class ConformalSets(BaseEstimator):
         self._steps, self._before = np.cumsum(one[y][order]), before
         self._one = one
         self.classes_, self.n_features_in_, self.target_priors_ = names, names.size, target_priors
-        self._priors = priors
+        self._estimate = estimate
         return self
 
     def thresholds(self, confidence_level: float = 0.9) -> Vector:
@@ -266,7 +269,8 @@ class ConformalSets(BaseEstimator):
         """
         thresholds = self.thresholds(confidence_level)
         values = read_proba(y_proba, self.classes_).values
-        values = adapt_scored(values, self.classes_, *self._priors)
+        if self._estimate is not None:
+            values = self._estimate.adapt(Predictions.from_checked(values))
         always = np.isposinf(thresholds)
         if always.any():
             warn_user(
@@ -327,19 +331,3 @@ def mean_above_zero(priors: Vector, standard_error: Vector) -> Vector:
     apart = np.divide(priors, standard_error, out=np.zeros_like(priors), where=noisy)
     mean = priors + np.where(noisy, standard_error * norm.pdf(apart) / norm.cdf(apart), 0.0)
     return np.asarray(mean / mean.sum())
-
-
-def adapt_scored(
-    values: Floats,
-    classes: Labels,
-    target_priors: Vector | None,
-    source_priors: Vector | None,
-    estimate: PriorEstimate | None,
-) -> Floats:
-    """Return the probabilities to score, from clean ones in class order."""
-    if estimate is not None:
-        return estimate.adapt(Predictions.from_checked(values))
-    if source_priors is None or target_priors is None:
-        return values
-    check_source_mass(source_priors, values, classes)
-    return reweight(values, prior_ratio(target_priors, source_priors))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -62,39 +62,6 @@ MOST_CLASSES = 500
 
 Fold = tuple[Indices, Indices]
 """Training and test rows; every row is a test row of one fold."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """Counts of decisions if the method needs only these, else all predictions, in float32."""
-
-    counts: DecisionCounts | None
-    batches: tuple[Floats, ...] = ()
-
-    @classmethod
-    def of(cls, y_proba: Floats, estimator: PriorEstimator) -> Target:
-        """Keep the part of a batch that the estimator needs."""
-        check_source_mass(
-            estimator.source_priors_,
-            y_proba,
-            estimator.classes_,
-            origin=estimator.source_priors_from_,
-        )
-        if estimator.needs_rows:
-            return cls(None, (y_proba.astype(np.float32),))
-        decision = estimator.confusion_.decision
-        return cls(DecisionCounts.from_arrays(y_proba, decision=decision))
-
-    def __add__(self, other: Target) -> Target:
-        if self.counts is None or other.counts is None:
-            return Target(None, self.batches + other.batches)
-        return Target(self.counts + other.counts)
-
-    def estimate(self, estimator: PriorEstimator) -> PriorEstimate:
-        """Estimate from all batches."""
-        if self.counts is None:
-            return estimator.estimate(np.concatenate(self.batches))
-        return estimator.estimate_counts(self.counts)
 
 
 def _predicts_proba(classifier: PriorAdaptedClassifier) -> bool:
@@ -242,7 +209,17 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             For `estimator.fit`; with metadata routing, also for the splitter.
         """
         check_parts(self.estimator, self.prior_estimator, self.calibrator)
-        X, labels = read_training(X, y, type(self).__name__)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        labels = column_or_1d(as_array(y, "y"), warn=True)
+        read = read_labels(labels)  # refuses missing labels, and text mixed with numbers
+        if read.dtype.kind != "U":  # text stays as it came, for predictions come back like it
+            labels = read
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        X, labels = indexable(X, labels)  # the inner estimator checks the rows
         weight = check_sample_weight(sample_weight, labels.size)
         routed = self._route(weight, fit_params)
         folds: list[Fold] = []
@@ -255,9 +232,14 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             numbered = self.cv is None or isinstance(self.cv, Integral)
             classes = require_classes(labels, folds, weight, warn=numbered)
             to_fit = routed.estimator.fit
-            y_proba = predict_out_of_fold(
-                self.estimator, X, labels, folds, classes, to_fit, self.n_jobs
+            # not `cross_val_predict`, which replaces labels by numbers: a `class_weight` by name
+            # would fail
+            parts = Parallel(n_jobs=self.n_jobs)(
+                delayed(_fit_and_predict)(clone(self.estimator), X, labels, fold, classes, to_fit)
+                for fold in folds
             )
+            y_proba = np.empty((labels.size, classes.size), np.result_type(*parts))
+            y_proba[np.concatenate([test for _, test in folds])] = np.concatenate(parts)
             estimator = clone(self.estimator).fit(X, labels, **to_fit)
         calibrator, source = None, self.source_priors
         if self.calibrator is not None:
@@ -338,8 +320,20 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """
         check_is_fitted(self)
         priors = check_priors(target_priors, self.prior_estimator_.classes_, "target_priors")
-        if not np.allclose(priors, self.source_priors_):
-            self._warn_of_class_weights()
+        if self.source_priors is None and not np.allclose(priors, self.source_priors_):
+            why: str | None = None
+            if self.calibrator is None or isinstance(self.calibrator, TemperatureScaling):
+                why = class_weight_of(self.estimator_)
+            why = why or find_mismatch(self.prior_estimator_._evidence)
+            if why:
+                warn_user(
+                    f"{why}, so the mean prediction, which stands for source_priors, is not the "
+                    "class balance that the model believes in, and predictions under known priors "
+                    "will be off. Pass source_priors=, the shares of the weighted classes "
+                    f"({1 / self.classes_.size:.3g} each after class_weight='balanced'), or "
+                    "calibrator=BCTS().",
+                    PriorShiftWarning,
+                )
         return self._follow(priors)
 
     @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
@@ -404,24 +398,34 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     def _adapt(self, X: Any, *, anew: bool) -> Self:
         y_proba, estimator = self._source(X).values, self.prior_estimator_
+        kept: Any = (y_proba.astype(np.float32),)
+        if not estimator.needs_rows:
+            decision = estimator.confusion_.decision
+            kept = DecisionCounts.from_arrays(y_proba, decision=decision)
         if anew or self._target is None:
             # in full precision, whatever is kept
             shift = estimator.estimate(Predictions.from_checked(y_proba))
             self._warn_where_refuted(shift, y_proba)
-            return self._follow(shift.priors, shift, Target.of(y_proba, estimator))
-        target = self._target + Target.of(y_proba, estimator)
-        shift = target.estimate(estimator)
-        return self._follow(shift.priors, shift, target)
+            return self._follow(shift.priors, shift, kept)
+        source, origin = estimator.source_priors_, estimator.source_priors_from_
+        check_source_mass(source, y_proba, estimator.classes_, origin=origin)
+        kept = self._target + kept
+        if isinstance(kept, DecisionCounts):
+            shift = estimator.estimate_counts(kept)
+        else:
+            shift = estimator.estimate(np.concatenate(kept))
+        return self._follow(shift.priors, shift, kept)
 
     def _warn_where_refuted(self, shift: PriorEstimate, y_proba: Floats) -> None:
-        """Warn where a change of class balance surely explains too little of what changed."""
+        """Warn where a change of class balance surely explains too little of what changed.
+
+        Only of a frozen model: others than `estimator_` make out-of-fold predictions.
+        """
         rows, K = self.prior_estimator_._evidence.rows, self.classes_.size
         if rows is None or rows.y is None or not shift.strength or K > MOST_CLASSES:
             return
-        if shift.unseen_classes or self.calibrator is not None:
+        if shift.unseen_classes or self.calibrator is not None or not self._frozen:
             return
-        if not isinstance(self.estimator, FrozenEstimator):
-            return  # other models than `estimator_` made the out-of-fold predictions
         before = np.bincount(rows.y, minlength=K) / rows.y.size
         found = explain_by_priors(rows.y_proba, rows.y, y_proba, before)
         if found.refuted:
@@ -432,29 +436,14 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                 PriorShiftWarning,
             )
 
-    def _warn_of_class_weights(self) -> None:
-        """Warn where the mean prediction is not what known priors can be divided by."""
-        if self.source_priors is not None:
-            return
-        found, why = find_mismatch(self.prior_estimator_._evidence), ""
-        if self.calibrator is None or isinstance(self.calibrator, TemperatureScaling):
-            why = class_weight_of(self.estimator_)
-        if not why and found is not None:
-            why = found
-        if why:
-            warn_user(
-                f"{why}, so the mean prediction, which stands for source_priors, is not the class "
-                "balance that the model believes in, and predictions under known priors will be "
-                "off. Pass source_priors=, the shares of the weighted classes "
-                f"({1 / self.classes_.size:.3g} each after class_weight='balanced'), or "
-                "calibrator=BCTS().",
-                PriorShiftWarning,
-            )
-
     def _follow(
-        self, priors: Vector, shift: PriorEstimate | None = None, target: Target | None = None
+        self, priors: Vector, shift: PriorEstimate | None = None, target: Any = None
     ) -> Self:
-        """Set the priors that predictions are adapted to, and their origin."""
+        """Set the priors that predictions are adapted to, and what they come from.
+
+        `target` is what batches leave: counts of decisions if the method needs only these, else
+        all predictions, in float32.
+        """
         self.target_priors_, self.shift_, self._target = priors.copy(), shift, target
         return self
 
@@ -621,20 +610,6 @@ def check_parts(estimator: Any, prior_estimator: Any, calibrator: Any) -> None:
         )
 
 
-def read_training(X: Any, y: Any, owner: str) -> tuple[Any, Labels]:
-    """Check labels, and that there is one per row; leave the rows to the inner estimator."""
-    if y is None:
-        raise ValueError(f"{owner} requires y to be passed, but the target y is None.")
-    labels = column_or_1d(as_array(y, "y"), warn=True)
-    read = read_labels(labels)  # refuses missing labels, and text mixed with numbers
-    if read.dtype.kind != "U":  # text stays as it came, for predictions come back like it
-        labels = read
-    assert_all_finite(labels, input_name="y")
-    check_classification_targets(labels)
-    X, labels = indexable(X, labels)
-    return X, labels
-
-
 def split(cv: Any, X: Any, y: Labels, params: Mapping[str, Any]) -> list[Fold]:
     """Cut rows into folds, and check that each is a test row once."""
     # heavy: priorshift itself needs none of it
@@ -701,32 +676,10 @@ def require_classes(y: Labels, folds: list[Fold], weight: Vector | None, *, warn
     return classes
 
 
-def predict_out_of_fold(
-    estimator: Any,
-    X: Any,
-    y: Labels,
-    folds: list[Fold],
-    classes: Labels,
-    fit_params: Mapping[str, Any],
-    n_jobs: int | None,
-) -> Floats:
-    """Predict each row by a clone that was fitted without it.
-
-    Not by `cross_val_predict`, which replaces labels by numbers: a `class_weight` by name would
-    fail.
-    """
-    parts = Parallel(n_jobs=n_jobs)(
-        delayed(_fit_and_predict)(clone(estimator), X, y, fold, classes, fit_params)
-        for fold in folds
-    )
-    y_proba = np.empty((y.size, classes.size), np.result_type(*parts))
-    y_proba[np.concatenate([test for _, test in folds])] = np.concatenate(parts)
-    return y_proba
-
-
 def _fit_and_predict(
     estimator: Any, X: Any, y: Labels, fold: Fold, classes: Labels, fit_params: Mapping[str, Any]
 ) -> Floats:
+    """Predict the test rows of a fold by a clone that was fitted without them."""
     train, test = fold
     X_train, y_train = _safe_split(estimator, X, y, train)
     X_test, _ = _safe_split(estimator, X, None, test, train)

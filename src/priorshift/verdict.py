@@ -14,7 +14,7 @@ things can be done: nothing, calibrating, adapting in full. What decides, in thi
    whose mean gain over these groups has the largest bound (one-sided 95 %, Student's), if above 0.
 3. **Otherwise what holds under either reading.** Adapting: the change is well explained (85 %,
    surely 60 %), prior shift moves the shares at most twice as far as the calibrated mean does, and
-   adapting gains by both shares. Calibrating: it gains beyond 1.28 errors at unchanged shares,
+   adapting gains by both shares. Calibrating: it gains beyond its error at unchanged shares,
    under covariate shift, and under prior shift too, unless nothing changed measurably or the size
    of the misfit rules prior shift out. Where both hold, the larger mean of both readings.
 
@@ -37,10 +37,8 @@ Action = Literal["none", "calibrate", "adapt"]
 with none or calibrate."""
 
 CAUTION = 1.0
-"""Standard errors that a gain must exceed, by the estimate or as labels measure it."""
-
-PAYS = 1.28
-"""Standard errors by which calibrating must pay under each reading: 90 % on one side."""
+"""Standard errors that a gain must exceed: by the estimate, as labels measure it, and that of
+calibrating under each reading."""
 
 WELL, SURELY, REFUTED = 0.85, 0.6, 0.9
 """A change is well explained from this share on, with this lower bound; prior shift is out of the
@@ -214,7 +212,7 @@ def judge(
     if agreed and not shifted:
         agreed = adapts.prior.mean >= worth
     pays = calibrates is not None and all(
-        gain.less(PAYS) > 0 for gain in calibrates.readings(kind.possible)
+        gain.less(CAUTION) > 0 for gain in calibrates.readings(kind.possible)
     )
     if agreed and pays:
         assert calibrates is not None

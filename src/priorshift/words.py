@@ -244,11 +244,11 @@ def decisions_headline(
         return Headline(
             "Leave",
             "your decisions stay as they are, and say too little to report class shares "
-            f"({_short(name)}: {short_percent(low)} to {short_percent(high)}). Label some target "
-            "rows.",
+            f"({quoted(shorten(name, 16))}: {short_percent(low)} to {short_percent(high)}). Label "
+            "some target rows.",
         )
     said = "these corrected shares: " if all_named else "the corrected shares, above all "
-    shares = [f"{_short(name)} {short_percent(share)}" for name, share, _ in named]
+    shares = [f"{quoted(shorten(name, 16))} {short_percent(share)}" for name, share, _ in named]
     if any(decided for *_, decided in named):  # else verdicts have names of their own
         shares = [
             f"{one} (decided: {short_percent(decided)})"
@@ -257,10 +257,6 @@ def decisions_headline(
     but = ", but they make other mistakes than on validation" if erred else ""
     rest = f"your decisions stay as they are{but}. Report {said}{listed(shares)}."
     return Headline("Leave", rest)
-
-
-def _short(name: Any) -> str:
-    return quoted(shorten(name, 16))
 
 
 def change(goal: Aim, low: float, high: float) -> str:
@@ -307,7 +303,7 @@ def by_other_goals() -> str:
 # What it rests on
 
 
-def _shifted(p_value: float, moved: float | None) -> str:
+def _say_shift(p_value: float, moved: float | None) -> str:
     size = f": about {moved or 0:.0%} of the cases belong to other classes than before"
     return f"The class balance changed ({_p(p_value)}){'' if moved is None else size}."
 
@@ -316,14 +312,14 @@ def _p(p_value: float) -> str:
     return "p < 0.001" if p_value < 0.0005 else f"p = {p_value:.3f}"
 
 
-def _balance_explains(p_value: float, least: float | None) -> str:
+def _say_balance(p_value: float, least: float | None) -> str:
     # a test that misses a mean change of rank of a tenth is weak
     weak = least is None or least > 0.1
     but = ", but so few rows would hardly show anything else" if weak else ""
     return f"A change of class balance alone explains the target (p = {p_value:.2f}){but}."
 
 
-def _not_shifted(p_value: float, alternative: float, power: float) -> str:
+def _say_no_shift(p_value: float, alternative: float, power: float) -> str:
     joint, only = ("and", "") if power >= ENOUGH_POWER else ("but", " only")
     return (
         f"There is no evidence that the class balance changed (p = {p_value:.2f}), {joint} a "
@@ -332,7 +328,7 @@ def _not_shifted(p_value: float, alternative: float, power: float) -> str:
     )
 
 
-def _repeated(n_val: int, n_target: int) -> str:
+def _say_repeats(n_val: int, n_target: int) -> str:
     return " ".join(
         f"{side} has {n:,} repeated rows: intervals are too narrow if these are copies."
         for side, n in (("Validation", n_val), ("The target", n_target))
@@ -340,7 +336,7 @@ def _repeated(n_val: int, n_target: int) -> str:
     )
 
 
-def _promised(reading: str, *, tell_changed: bool = False) -> Callable[..., str]:
+def _say_promise(reading: str, *, tell_changed: bool = False) -> Callable[..., str]:
     """Return what says by how much adapting in full would change the goal under a reading."""
 
     def sentence(
@@ -356,7 +352,7 @@ def _promised(reading: str, *, tell_changed: bool = False) -> Callable[..., str]
     return sentence
 
 
-def _measured(
+def _say_measured(
     goal: Aim,
     n: int,
     before: float,
@@ -372,7 +368,7 @@ def _measured(
     )
 
 
-def _readings(
+def _say_readings(
     label: str,
     prior: float,
     mean: float,
@@ -419,11 +415,11 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "labels (z = {z:.1f}; at least {least:.2g} where they belong together). Are the rows in "
     "another order, or do the labels come from another file or column?",
     # did the class balance change, and nothing else?
-    "shifted": _shifted,
+    "shifted": _say_shift,
     "shift_by_means": "The class balance changed (p = {p_value:.3f}): by mean predictions alone, "
     "about {moved:.0%} of the cases belong to other classes than before ({low:.0%} to {high:.0%}).",
-    "not_shifted": _not_shifted,
-    "balance_explains": _balance_explains,
+    "not_shifted": _say_no_shift,
+    "balance_explains": _say_balance,
     "looks_different": "A change of class balance alone does not explain the target (p = "
     "{p_value:.3f}): it looks different within its classes, so estimated shares may be wrong. A "
     "target that was already adapted looks like that too.",
@@ -445,7 +441,7 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "target looks like no mixture of validation's classes, and a change of class balance explains "
     "only {share:.0%} of the change. Perhaps its columns are in another order, or its "
     "predictions come from another model or were adapted already.",
-    "repeated": _repeated,
+    "repeated": _say_repeats,
     "by_decisions": "The correction assumes that the {n_target:,} decisions are wrong as often as "
     "on validation. Decisions alone cannot show whether they are; labels of some target rows can.",
     "errs_alike": "The decisions fit a mixture of the classes as validation shows them (p = "
@@ -454,8 +450,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "{p_value:.3f}): they make other mistakes than on validation, so corrected shares are wrong "
     "too.",
     # what does adapting gain?
-    "if_prior_shift": _promised("each class looks as it did", tell_changed=True),
-    "if_covariate_shift": _promised("predictions mean what they did and other cases came"),
+    "if_prior_shift": _say_promise("each class looks as it did", tell_changed=True),
+    "if_covariate_shift": _say_promise("predictions mean what they did and other cases came"),
     "history": "{text}",
     "moved_further": "The target has moved further than any of these groups ({moved:.0%} of the "
     "cases), so they do not decide.",
@@ -465,7 +461,7 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "root of the ratio of priors.",
     "mismatch": "Note: {text}",
     # what do labels of the target say?
-    "measured": _measured,
+    "measured": _say_measured,
     "measured_decisions": "On {n:,} labelled rows of the target, {right:.1%} of the decisions are "
     "right.",
     "as_on_validation": "Within classes, decisions on them are as good as on validation (p = "
@@ -475,7 +471,7 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
         f"{promised:.1%} should be right ({_p(p_value)}): more than the class balance changed."
     ),
     # which shares to report?
-    "readings": _readings,
+    "readings": _say_readings,
     "rare": lambda label, other, share: (
         f"Only {short_percent(share)} of the cases are {quoted(label)}, so always answering "
         f"{quoted(other)} is right in {percents(1 - share)[0]}: judge {by_other_goals()} "

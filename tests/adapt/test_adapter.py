@@ -272,8 +272,8 @@ def signed(text):
     [
         ("", "not JSON"),
         ("[" * 100_000, "nested too deeply"),
-        ("[1, 2]", "must have schema_version 1"),
-        ("null", "must have schema_version 1"),
+        ("[1, 2]", "it has no checksum"),
+        ("null", "it has no checksum"),
         (changed(schema_version=2), "found 2"),
         (changed(schema_version=True), "found True"),
         (changed(schema_version="1"), "found '1'"),

@@ -358,3 +358,13 @@ def test_decisions_are_given_for_both_sides():
         check_assumption(y_pred_val=["a", "b"], y_val=["a", "b"])
     with pytest.raises(ValueError, match="pass one of them"):
         check_assumption([[1.0, 0.0]], [0], y_pred_val=["a"], y_pred_target=["a"])
+
+
+def test_a_target_that_validation_has_whole_is_too_little_to_check(rng):
+    """Validation repeats rows, so ties with it are left out: here that is all of the target."""
+    sure = np.tile([1.0, 0.0, 0.0], (60, 1))
+    rows = np.repeat(rng.dirichlet(np.ones(3), 40), 5, axis=0)
+    validation, y = np.vstack([rows, sure]), np.r_[rows.argmax(axis=1), np.zeros(60, int)]
+    found = check_assumption(validation, y, np.tile(sure, (4, 1)), np.arange(3), random_state=0)
+    assert found.n_repeated_val > 100
+    assert found.p_value is None

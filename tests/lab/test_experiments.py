@@ -41,7 +41,6 @@ from lab.paper.tables import (
 from lab.paper.trials import (
     CALIBRATORS,
     Setting,
-    draw_trial,
 )
 from lab.show import as_csv
 from priorshift import get_estimator
@@ -149,25 +148,23 @@ def test_nothing_is_unpickled(tmp_path):
 
 def test_a_trial_depends_on_nothing_but_its_seed(make_outputs):
     outputs = make_outputs()
-    one, same, other = (
-        draw_trial(outputs, UNIFORM, calibrated=False, seed=seed) for seed in (1, 1, 2)
-    )
+    one, same, other = (Setting(outputs, UNIFORM, False, seed).draw() for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.rows, same.rows)
     assert not np.array_equal(one.rows, other.rows)
 
 
 def test_trained_priors_come_from_training_and_follow_calibration(make_outputs):
     outputs = make_outputs()
-    plain = draw_trial(outputs, UNIFORM, calibrated=False, seed=0)
+    plain = Setting(outputs, UNIFORM, False, 0).draw()
     np.testing.assert_allclose(plain.label_frequencies, distribution("LT", K), atol=0.02)
     np.testing.assert_allclose(plain.mean_prediction, plain.label_frequencies, atol=0.02)
-    calibrated = draw_trial(outputs, UNIFORM, calibrated=True, seed=0)
+    calibrated = Setting(outputs, UNIFORM, True, 0).draw()
     assert not np.array_equal(plain.mean_prediction, calibrated.mean_prediction)
     assert calibrated.mean_prediction.sum() == pytest.approx(1)
 
 
 def test_the_oracle_is_the_best_on_a_calibrated_classifier(make_outputs):
-    trial = draw_trial(make_outputs(), UNIFORM, calibrated=False, seed=0)
+    trial = Setting(make_outputs(), UNIFORM, False, 0).draw()
     plain = trial.accuracy(trial.y_proba_target)
     assert trial.adapted(trial.truth) > plain + 3
     assert trial.adapted(trial.mean_prediction) == plain

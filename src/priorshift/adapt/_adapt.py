@@ -250,28 +250,23 @@ def reweight(
 
     With `codes`, `ratio` has one row per group, and row i is multiplied by ``ratio[codes[i]]``.
     """
+    n_kept = 0
     if not is_array(values):  # of whatever kind, it is adapted where it is
         adapted, n_kept = values.scaled(ratio, from_logits=from_logits)
-        _warn_of_kept(n_kept, values.shape[0])
-        return adapted
-    if codes is None and not from_logits and (ratio == 1).all():
-        return values.copy()  # what is left alone stays as it is, to the last digit
-    adapted = np.empty_like(values)
-    n_kept = 0
-    with np.errstate(divide="ignore"):
-        factor = np.log(ratio) if from_logits else ratio
-    scale = _softmax_shifted if from_logits else _scale_rows
-    for rows in row_blocks(values.shape[0], values.shape[1]):
-        block = values[rows].astype(np.float64)
-        n_kept += scale(block, factor if codes is None else factor[codes[rows]])
-        adapted[rows] = block
-    _warn_of_kept(n_kept, values.shape[0])
-    return adapted
-
-
-def _warn_of_kept(n_kept: int, n_rows: int) -> None:
+    elif codes is None and not from_logits and (ratio == 1).all():
+        adapted = values.copy()  # what is left alone stays as it is, to the last digit
+    else:
+        adapted = np.empty_like(values)
+        with np.errstate(divide="ignore"):
+            factor = np.log(ratio) if from_logits else ratio
+        scale = _softmax_shifted if from_logits else _scale_rows
+        for rows in row_blocks(values.shape[0], values.shape[1]):
+            block = values[rows].astype(np.float64)
+            n_kept += scale(block, factor if codes is None else factor[codes[rows]])
+            adapted[rows] = block
     if n_kept:
-        warn_user(KeptRowsWarning(n_kept, n_rows))
+        warn_user(KeptRowsWarning(n_kept, values.shape[0]))
+    return adapted
 
 
 def _scale_rows(block: Vector, ratio: Vector) -> int:

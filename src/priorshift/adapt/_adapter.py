@@ -141,6 +141,10 @@ class Adapter(FrozenArrays):
         """Importance weight of each class: priors / source_priors, 0 where the source has none."""
         return prior_ratio(self.priors, self.source_priors)
 
+    @property
+    def _factor(self) -> Vector:
+        return self.ratio**self.strength
+
     def __call__(
         self, y_proba: ArrayLike, *, from_logits: bool = False, strength: float = 1.0
     ) -> NDArray[Any]:
@@ -213,7 +217,12 @@ class Adapter(FrozenArrays):
     @classmethod
     def from_dict(cls, found: Any) -> Adapter:
         """Create an adapter from the output of `to_dict`; reject anything against the schema."""
-        _check_version(found)
+        version = found.get("schema_version") if isinstance(found, Mapping) else None
+        if type(version) is not int or version != SCHEMA_VERSION:
+            raise ValueError(
+                f"an adapter must have schema_version {SCHEMA_VERSION}; found {version!r}. Write "
+                "it with Adapter.to_json, or read it with the version of priorshift that wrote it."
+            )
         keys = [of.name for of in fields(cls)]
         require_keys(found, ("schema_version", *keys), "the adapter")
         named = {name: found[name] for name in keys}
@@ -280,7 +289,6 @@ class Adapter(FrozenArrays):
                 raise ValueError(f"the adapter cannot be read: {error}.") from None
             hint = "; to read a file, pass a Path" if len(text) < 500 and "{" not in text else ""
             raise ValueError(f"the adapter is not JSON ({error}){hint}.") from None
-        _check_version(found)
         try:
             content = verify(found)
         except ValueError as error:
@@ -356,12 +364,3 @@ def _check_provenance(found: Any, where: str) -> Any:
     if isinstance(plain, float) and not np.isfinite(plain):
         raise ValueError(f"{where} must be finite; got {plain}.")
     return plain
-
-
-def _check_version(found: Any) -> None:
-    version = found.get("schema_version") if isinstance(found, Mapping) else None
-    if type(version) is not int or version != SCHEMA_VERSION:
-        raise ValueError(
-            f"an adapter must have schema_version {SCHEMA_VERSION}; found {version!r}. Write it "
-            "with Adapter.to_json, or read it with the version of priorshift that wrote it."
-        )

@@ -12,7 +12,7 @@ where q is f itself without calibration, and a row whose sum is 0 keeps its q.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from priorshift._typing import Vector
 from priorshift.border import check_choice, some
 from priorshift.calibration import TINY, CalibrationMap
 from priorshift.files import atomic_file
@@ -43,92 +42,6 @@ def _maps(adapter: Adapter) -> list[tuple[CalibrationMap, float]]:
 
 OPSET = 17
 """Of the models that are written here."""
-
-
-class _Graph:
-    """Collects nodes and constants, all numbers of one type."""
-
-    def __init__(self, precision: Precision) -> None:
-        check_choice(precision, ("float64", "float32"), "precision")
-        try:
-            import onnx
-        except ImportError:
-            raise ImportError("ONNX models need onnx: pip install 'priorshift[onnx]'") from None
-        self.onnx = onnx
-        self.dtype = np.dtype(precision)
-        self.type = onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-
-    def add(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        """Add a node; return the name of its output."""
-        name = output or f"priorshift_{len(self.nodes)}_{operator.lower()}"
-        make = self.onnx.helper.make_node
-        self.nodes.append(make(operator, inputs, [name], name=f"{name}_node", **attributes))
-        return name
-
-    def constant(self, values: Any, dtype: Any = None) -> str:
-        """Add a constant; return its name."""
-        name = f"priorshift_constant_{len(self.constants)}"
-        array = np.asarray(values, dtype or self.dtype)
-        if array.dtype.kind == "U":
-            text = [str(value).encode() for value in array]
-            make = self.onnx.helper.make_tensor
-            kind = self.onnx.TensorProto.STRING
-            self.constants.append(make(name, kind, array.shape, text))
-        else:
-            self.constants.append(self.onnx.numpy_helper.from_array(array, name))
-        return name
-
-    def cast(self, name: str, to: int, output: str | None = None) -> str:
-        """Convert numbers to another type."""
-        return self.add("Cast", name, output=output, to=to)
-
-    def sum(self, name: str) -> str:
-        """Add up rows."""
-        return self.add("ReduceSum", name, self.constant([1], np.int64), keepdims=1)
-
-
-def _add_adaptation(graph: _Graph, adapter: Adapter, name: str, from_logits: bool) -> None:
-    """Add the formula, from the tensor `name` to the outputs "adapted" and "label"."""
-    values, ratio = graph.cast(name, graph.type), adapter.ratio**adapter.strength
-    maps = _maps(adapter)
-    if maps:
-        proba, parts = graph.add("Softmax", values, axis=1) if from_logits else values, []
-        for one, share in maps:
-            weight = graph.constant(share)
-            raised = graph.add("Add", proba, graph.constant(one.floor))
-            z = graph.add("Log", graph.add("Max", raised, graph.constant(TINY)))
-            product = "Mul" if one.slope.ndim == 1 else "MatMul"
-            linear = graph.add(product, z, graph.constant(one.slope))
-            scores = graph.add("Add", linear, graph.constant(one.bias))
-            parts.append(graph.add("Mul", graph.add("Softmax", scores, axis=1), weight))
-        values = parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
-    if from_logits and not maps:
-        with np.errstate(divide="ignore"):
-            shifted = graph.add("Add", values, graph.constant(np.log(ratio)))
-        lowest = graph.constant(np.finfo(graph.dtype).min)
-        left = graph.cast(graph.add("Greater", shifted, lowest), graph.type)
-        lost = graph.add("Equal", graph.sum(left), graph.constant(0))
-        adapted = graph.add("Softmax", graph.add("Where", lost, values, shifted), axis=1)
-    else:
-        # in float32, a factor keeps products of tiny probabilities above 0
-        scale = 2.0**64 if graph.dtype == np.float32 else 1.0
-        ratio = scale * ratio / (ratio.max() or 1.0)
-        sums = graph.add("MatMul", values, graph.constant(ratio[:, None]))
-        lost = graph.add("Equal", sums, graph.constant(0))
-        same = graph.constant(np.full((1, ratio.size), scale))
-        scaled = graph.add(
-            "Mul", values, graph.add("Where", lost, same, graph.constant(ratio[None]))
-        )
-        adapted = graph.add("Div", scaled, graph.sum(scaled))
-    graph.cast(adapted, graph.onnx.TensorProto.FLOAT, "adapted")
-    best = ("ArgMax", adapted)
-    if adapter.costs is not None:
-        best = ("ArgMin", graph.add("MatMul", adapted, graph.constant(adapter.costs)))
-    index = graph.add(*best, axis=1, keepdims=0)
-    classes = graph.constant(adapter.classes, adapter.classes.dtype)
-    graph.add("Gather", classes, index, output="label")
 
 
 def to_onnx(
@@ -158,29 +71,77 @@ def to_onnx(
     -------
     onnx.ModelProto
     """
-    graph = _Graph(precision)
-    onnx, classes = graph.onnx, self.classes
-    name = "logits" if from_logits else "y_proba"
-    float32, label_type = onnx.TensorProto.FLOAT, onnx.TensorProto.STRING
+    check_choice(precision, ("float64", "float32"), "precision")
+    try:
+        import onnx
+    except ImportError:
+        raise ImportError("ONNX models need onnx: pip install 'priorshift[onnx]'") from None
+    helper, float32 = onnx.helper, onnx.TensorProto.FLOAT
+    dtype, nodes, constants = np.dtype(precision), list[Any](), list[Any]()
+
+    def constant(values: Any, floats: Any = dtype) -> str:
+        array, name = np.asarray(values), f"priorshift_constant_{len(constants)}"
+        if array.dtype.kind == "U":
+            text = [str(value).encode() for value in array]
+            made = helper.make_tensor(name, onnx.TensorProto.STRING, array.shape, text)
+        else:
+            array = array.astype(floats) if array.dtype.kind == "f" else array
+            made = onnx.numpy_helper.from_array(array, name)
+        constants.append(made)
+        return name
+
+    def add(operator: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
+        """Add a node, to names of others or to constants; return the name of its output."""
+        named = [one if isinstance(one, str) else constant(one) for one in inputs]
+        name = output or f"priorshift_{len(nodes)}_{operator.lower()}"
+        nodes.append(helper.make_node(operator, named, [name], name=f"{name}_node", **attributes))
+        return name
+
+    kind, rows = helper.np_dtype_to_tensor_dtype(dtype), np.array([1])
+    name, maps, ratio = "logits" if from_logits else "y_proba", _maps(self), self._factor
+    values = add("Cast", name, to=kind)
+    if maps:
+        proba, parts = add("Softmax", values, axis=1) if from_logits else values, []
+        for one, weight in maps:
+            floor = np.asarray(one.floor, np.float64)
+            z = add("Log", add("Max", add("Add", proba, floor), TINY))
+            linear = add("Mul" if one.slope.ndim == 1 else "MatMul", z, one.slope)
+            softmax = add("Softmax", add("Add", linear, one.bias), axis=1)
+            parts.append(add("Mul", softmax, float(weight)))
+        values = parts[0] if len(parts) == 1 else add("Sum", *parts)
+    if from_logits and not maps:
+        with np.errstate(divide="ignore"):
+            shifted = add("Add", values, np.log(ratio))
+        left = add("Cast", add("Greater", shifted, float(np.finfo(dtype).min)), to=kind)
+        lost = add("Equal", add("ReduceSum", left, rows, keepdims=1), 0.0)
+        adapted = add("Softmax", add("Where", lost, values, shifted), axis=1)
+    else:
+        # in float32, a factor keeps products of tiny probabilities above 0
+        scale = 2.0**64 if dtype == np.float32 else 1.0
+        ratio = scale * ratio / (ratio.max() or 1.0)
+        lost = add("Equal", add("MatMul", values, ratio[:, None]), 0.0)
+        same = np.full((1, ratio.size), scale)
+        scaled = add("Mul", values, add("Where", lost, same, ratio[None]))
+        adapted = add("Div", scaled, add("ReduceSum", scaled, rows, keepdims=1))
+    add("Cast", adapted, output="adapted", to=float32)
+    best = ("ArgMax", adapted)
+    if self.costs is not None:
+        best = ("ArgMin", add("MatMul", adapted, self.costs))
+    index = add(*best, axis=1, keepdims=0)
+    classes, label_type = self.classes, onnx.TensorProto.STRING
     if classes.dtype.kind != "U":
-        label_type = onnx.helper.np_dtype_to_tensor_dtype(classes.dtype)
-    _add_adaptation(graph, self, name, from_logits)
-    info = onnx.helper.make_tensor_value_info
-    shape = ["n_samples", classes.size]
-    made = onnx.helper.make_graph(
-        graph.nodes,
-        "priorshift_adapter",
-        [info(name, float32, shape)],
-        [info("adapted", float32, shape), info("label", label_type, ["n_samples"])],
-        graph.constants,
-    )
-    model = onnx.helper.make_model(
-        made,
-        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        label_type = helper.np_dtype_to_tensor_dtype(classes.dtype)
+    add("Gather", constant(classes, classes.dtype), index, output="label")
+    info, shape = helper.make_tensor_value_info, ["n_samples", classes.size]
+    outputs = [info("adapted", float32, shape), info("label", label_type, ["n_samples"])]
+    inputs = [info(name, float32, shape)]
+    model = helper.make_model(
+        helper.make_graph(nodes, "priorshift_adapter", inputs, outputs, constants),
+        opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=8,  # goes with the opset
         producer_name="priorshift",
     )
-    onnx.helper.set_model_props(model, {"priorshift": json.dumps(self.to_dict()["provenance"])})
+    helper.set_model_props(model, {"priorshift": json.dumps(self.to_dict()["provenance"])})
     onnx.checker.check_model(model)
     if path is not None:
         with atomic_file(path) as stream:
@@ -243,7 +204,7 @@ def _module_class() -> type[Any]:
             self.from_logits = bool(from_logits)
             self.adapter_json = adapter.to_json()
             self.maps = torch.nn.ModuleList([Scores(*pair) for pair in _maps(adapter)])
-            self.ratio = torch.tensor(adapter.ratio**adapter.strength)
+            self.ratio = torch.tensor(adapter._factor)
             self.log_ratio = torch.log(self.ratio)
 
         def forward(self, y_proba: torch.Tensor) -> torch.Tensor:
@@ -391,13 +352,20 @@ def to_sql(
     parts = table.split(".") if isinstance(table, str) else list(table)
     if not parts or not all(parts):
         raise ValueError(f"table must be a name, such as 'predictions'; got {brief(table)}.")
-    length, text = TERM * sum(one.slope.size for one, _ in maps), ""
+    written, text = DIALECTS[dialect], ""
+    length = TERM * sum(one.slope.size for one, _ in maps)
     if length <= MOST_CHARACTERS:
-        statement = _Statement(DIALECTS[dialect], kept, tuple(names))
-        statement.start(parts, names)
-        if maps:
-            statement.calibrate(maps)
-        text = statement.finish(self.ratio**self.strength, names)
+        first, text = [written.name(name) for name in kept], written.name(*parts)
+        for depth, selected in enumerate(_selects(self, written, names, kept)):
+            if len(first) + len(selected) > written.most_columns:
+                raise ValueError(
+                    f"the statement would need {len(first) + len(selected)} columns at once, and "
+                    f"PostgreSQL has at most {written.most_columns}; use to_onnx, to_torch, or the "
+                    "command `priorshift adapt --adapter` on a file."
+                )
+            source = f"(\n{text}{written.fence}\n) AS t{depth}" if depth else text
+            listed = ", ".join([*first, *(f"{sql} AS {name}" for name, sql in selected.items())])
+            text = f"SELECT {listed}\nFROM {source}"
         length = len(text)
     if length > MOST_CHARACTERS:
         shapes = sorted({" x ".join(map(str, one.slope.shape)) for one, _ in maps})
@@ -407,98 +375,67 @@ def to_sql(
             f"characters, and databases take long to plan more than {MOST_CHARACTERS}; use "
             "to_onnx, to_torch, or the command `priorshift adapt --adapter` on a file."
         )
-    return text
+    return f"{text}\n"
 
 
-class _Statement:
-    """Nested SELECTs, each over the one before; every column that is used later gets a name."""
-
-    def __init__(self, dialect: Dialect, kept: list[str], names: tuple[str, ...]) -> None:
-        self.dialect = dialect
-        self.kept = [dialect.name(name) for name in kept]
-        self.prefix = "ps_"
-        while any(name.lower().startswith(self.prefix) for name in (*kept, *names)):
-            self.prefix = f"ps{self.prefix}"
-        self.K = len(names)
-        self.text, self.depth = "", 0
-
-    def select(self, columns: Mapping[str, str]) -> None:
-        """Put another SELECT around everything so far."""
-        n_columns = len(self.kept) + len(columns)
-        if n_columns > self.dialect.most_columns:
-            raise ValueError(
-                f"the statement would need {n_columns} columns at once, and PostgreSQL has at most "
-                f"{self.dialect.most_columns}; use to_onnx, to_torch, or the command `priorshift "
-                "adapt --adapter` on a file."
-            )
-        listed = ", ".join([*self.kept, *(f"{sql} AS {name}" for name, sql in columns.items())])
-        source = self.text if self.depth == 0 else f"(\n{self.text}{self.dialect.fence}\n) AS t"
-        if self.depth:
-            source += str(self.depth)
-        self.text, self.depth = f"SELECT {listed}\nFROM {source}", self.depth + 1
-
-    def start(self, table: list[str], names: list[str]) -> None:
-        """Read the probabilities as float64, under names of our own."""
-        self.text = self.dialect.name(*table)
-        read = [f"CAST({self.dialect.name(name)} AS {self.dialect.double})" for name in names]
-        if self.dialect.underflows:
-            least = number(LEAST_PROBABILITY)
-            read = [f"CASE WHEN {x} < {least} THEN {number(0.0)} ELSE {x} END" for x in read]
-        self.select(dict(zip(self.row("p"), read, strict=True)))
-
-    def row(self, kind: str) -> list[str]:
-        """Name one column per class."""
-        return [f"{self.prefix}{kind}_{k}" for k in range(self.K)]
-
-    def calibrate(self, maps: list[tuple[CalibrationMap, float]]) -> None:
-        """Replace the probabilities by the average of what the maps make of them."""
+def _selects(
+    adapter: Adapter, dialect: Dialect, names: list[str], kept: list[str]
+) -> Iterator[dict[str, str]]:
+    """Yield the columns of nested SELECTs, each over the one before, with names of our own."""
+    K, maps, prefix = len(names), _maps(adapter), "ps_"
+    while any(name.lower().startswith(prefix) for name in (*kept, *names)):
+        prefix = f"ps{prefix}"
+    p = [f"{prefix}p_{k}" for k in range(K)]
+    read = [f"CAST({dialect.name(name)} AS {dialect.double})" for name in names]
+    if dialect.underflows:
+        least = number(LEAST_PROBABILITY)
+        read = [f"CASE WHEN {x} < {least} THEN {number(0.0)} ELSE {x} END" for x in read]
+    yield dict(zip(p, read, strict=True))
+    if maps:
         M = range(len(maps))
-        logs = []  # floored logarithms of the probabilities
+        z, s, e = ([[f"{prefix}{of}{m}_{k}" for k in range(K)] for m in M] for of in "zse")
+        logs, scores = list[list[str]](), list[list[str]]()
         for one, _ in maps:
-            raised = [
-                f"{p} + {number(f)}" if f else p
-                for p, f in zip(self.row("p"), np.broadcast_to(one.floor, self.K), strict=True)
-            ]
-            logs.append([f"LN({_at_least(p, TINY)})" for p in raised])
-        distinct = [row for m, row in enumerate(logs) if row not in logs[:m]]
-        above = [self.row(f"z{f}") for f in range(len(distinct))]
-        self.select(_named(above, distinct))
-        z = [above[distinct.index(row)] for row in logs]  # maps above one floor share it
-        s = [self.row(f"s{m}") for m in M]
-        self.select(_named(s, [_linear(one, z[m]) for m, (one, _) in enumerate(maps)]))
-        largest = [f"{self.prefix}max{m}" for m in M]
-        carried = {name: name for row in s for name in row}
-        self.select(
-            {name: f"GREATEST({', '.join(s[m])})" for m, name in enumerate(largest)} | carried
-        )
-        e = [self.row(f"e{m}") for m in M]
+            floors = zip(p, np.broadcast_to(one.floor, K), strict=True)
+            raised = [f"{x} + {number(floor)}" if floor else x for x, floor in floors]
+            logs.append([f"LN({_at_least(x, TINY)})" for x in raised])
+            above = z[logs.index(logs[-1])]  # maps above one floor share it
+            slope = np.diag(one.slope) if one.slope.ndim == 1 else one.slope
+            scores.append([])
+            for column, bias in zip(slope.T.tolist(), one.bias.tolist(), strict=True):
+                terms = [_product(column[j], above[j]) for j in np.flatnonzero(column)]
+                scores[-1].append(_sum([*terms, number(bias)]))
+        yield {
+            name: sql
+            for m in sorted(map(logs.index, logs))
+            for name, sql in zip(z[m], logs[m], strict=True)
+        }
+        yield {name: sql for m in M for name, sql in zip(s[m], scores[m], strict=True)}
+        largest = {f"{prefix}max{m}": f"GREATEST({', '.join(s[m])})" for m in M}
+        yield largest | {name: name for m in M for name in s[m]}
         # not below -600, because PostgreSQL refuses to underflow to 0
-        powers = [[f"EXP({_at_least(f'{x} - {largest[m]}', -600.0)})" for x in s[m]] for m in M]
-        self.select(_named(e, powers))
-        total = [f"{self.prefix}sum{m}" for m in M]
-        carried = {name: name for row in e for name in row}
-        self.select({name: _sum(e[m]) for m, name in enumerate(total)} | carried)
-        shares = [
-            _sum(f"{number(w)} * {e[m][k]} / {total[m]}" for m, (_, w) in enumerate(maps))
-            for k in range(self.K)
-        ]
-        self.select(dict(zip(self.row("p"), shares, strict=True)))
-
-    def finish(self, ratio: Vector, names: list[str]) -> str:
-        """Multiply by the ratio and normalise; a row that loses all its mass is kept."""
-        p, total, plain = self.row("p"), f"{self.prefix}total", f"{self.prefix}plain"
-        factors = ratio.tolist()
-        terms = [_product(r, x) for r, x in zip(factors, p, strict=True) if r != 0]
-        carried = {name: name for name in p}
-        self.select({total: _sum(terms) if terms else number(0.0), plain: _sum(p)} | carried)
-        self.select(
-            {
-                self.dialect.name(name): f"CASE WHEN {total} = {number(0.0)} THEN {x} / NULLIF("
-                f"{plain}, {number(0.0)}) ELSE {_product(r, x)} / {total} END"
-                for name, r, x in zip(names, factors, p, strict=True)
-            }
-        )
-        return f"{self.text}\n"
+        yield {
+            name: f"EXP({_at_least(f'{x} - {prefix}max{m}', -600.0)})"
+            for m in M
+            for name, x in zip(e[m], s[m], strict=True)
+        }
+        total = {f"{prefix}sum{m}": _sum(e[m]) for m in M}
+        yield total | {name: name for m in M for name in e[m]}
+        weights = [number(weight) for _, weight in maps]
+        yield {
+            p[k]: _sum([f"{weights[m]} * {e[m][k]} / {prefix}sum{m}" for m in M]) for k in range(K)
+        }
+    factors = adapter._factor.tolist()
+    scaled = [_product(factor, x) for factor, x in zip(factors, p, strict=True)]
+    terms = [x for factor, x in zip(factors, scaled, strict=True) if factor != 0]
+    sums = {f"{prefix}total": _sum(terms) or number(0.0), f"{prefix}plain": _sum(p)}
+    yield sums | {x: x for x in p}
+    # a row that loses all its mass is kept
+    yield {
+        dialect.name(name): f"CASE WHEN {prefix}total = {number(0.0)} THEN {x} / NULLIF("
+        f"{prefix}plain, {number(0.0)}) ELSE {adapted} / {prefix}total END"
+        for name, x, adapted in zip(names, p, scaled, strict=True)
+    }
 
 
 def number(value: float) -> str:
@@ -521,35 +458,12 @@ def _product(factor: float, column: str) -> str:
     return column if factor == 1 else f"{number(factor)} * {column}"
 
 
-def _linear(one: CalibrationMap, z: list[str]) -> list[str]:
-    """Return the scores of a map; factors of 0 are left out."""
-    slope = np.diag(one.slope) if one.slope.ndim == 1 else one.slope
-    return [
-        _sum(
-            [
-                *(_product(float(slope[j, k]), z[j]) for j in np.flatnonzero(slope[:, k])),
-                number(float(one.bias[k])),
-            ]
-        )
-        for k in range(len(z))
-    ]
-
-
-def _sum(terms: Iterable[str]) -> str:
+def _sum(terms: list[str]) -> str:
     """Add up terms, many of them in groups."""
-    terms = list(terms)
     while len(terms) > CHUNK:
         groups = (terms[at : at + CHUNK] for at in range(0, len(terms), CHUNK))
         terms = [f"({' + '.join(group)})" for group in groups]
     return " + ".join(terms)
-
-
-def _named(names: list[list[str]], values: list[list[str]]) -> dict[str, str]:
-    return {
-        name: value
-        for row, column in zip(names, values, strict=True)
-        for name, value in zip(row, column, strict=True)
-    }
 
 
 def _names(names: Any, what: str) -> list[str]:

@@ -74,7 +74,7 @@ def adapt(
     **named: Any,
 ) -> None:
     """Adapt predictions to estimated or known class priors; other columns are kept."""
-    request = options.Request(**named)
+    request = options.request_of(**named)
     file = None if output is None or str(output) == "-" else output
     _check_usage(request, file, as_json, overwrite)
     only_head = output is None and console.on_terminal()
@@ -82,7 +82,7 @@ def adapt(
         with _destination(data, method, decision_column, file, hidden=only_head) as partial:
             if partial.kept is None:
                 with console.busy("Estimating"):
-                    shift, found = data.estimate(method), data.assess(method)
+                    shift, found = data.estimate(method)
                 console.tell_doubts(found)
                 shift, verdict = as_advised(shift, found), None if found is None else found.verdict
                 sentence = None if found is None else found.sentence
@@ -216,7 +216,9 @@ def write_copy(
     added = None
     if decision_column is not None:
         added = decision_column, lambda new: data.classes[cheapest(new, costs)].tolist()
-    with console.progress("Adapting", data.n_target) as bar:
+    # how many, if that is known without reading the target once more
+    total = data.rows.shape[0] if "rows" in vars(data) else data.target.n_rows()
+    with console.progress("Adapting", total) as bar:
         data.target.rewrite(
             partial, data.columns, adapt_block, lambda: {**keep, "n_changed": n_changed}, added
         )

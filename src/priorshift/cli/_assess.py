@@ -36,7 +36,7 @@ def assess(
     method: str, rows_to_label: Path | None, output: Path | None, as_json: bool, **named: Any
 ) -> None:
     """Estimate the class priors, test for a shift, and say whether to adapt: start here."""
-    with open_data(options.Request(**named)) as data, busy("Assessing"):
+    with open_data(options.request_of(**named)) as data, busy("Assessing"):
         data.validation("an assessment")
         found = cast("Assessment", data.assess(method))
         if rows_to_label is not None:

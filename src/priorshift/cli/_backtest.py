@@ -39,7 +39,9 @@ def backtest(
     **named: Any,
 ) -> None:
     """Say what adapting would have gained on labelled groups of the past."""
-    request = options.Request(history, validation=history, not_classes=(group_column,), **named)
+    request = options.request_of(
+        target=history, validation=history, not_classes=(group_column,), **named
+    )
     with open_data(request) as data, busy("Going through the past"):
         found = test_the_past(
             *data.validation("a backtest"),

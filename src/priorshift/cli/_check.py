@@ -47,7 +47,7 @@ def check(files: tuple[Path, ...], as_json: bool, **named: Any) -> None:
     classes must be the same. The first that has labels names them; a file of --labels belongs to
     the first.
     """
-    found = _understand(files, options.Request(target=files[0], **named))
+    found = _understand(files, options.request_of(target=files[0], **named))
     first = found[0]
     for other in found[1:]:
         other["differences"] = _differ(first, other)
@@ -69,21 +69,19 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
     """
     opened = [open_file(path, request) for path in paths]
     labels: list[Labels | None] = []
-    origin: list[tuple[str | None, str]] = [
-        (file.label_column, f"{file.label_column!r} in {file.where}") for file in opened
-    ]
+    origin: list[tuple[str, str]] = []
     for at, file in enumerate(opened):
-        raw = file.labels()
-        if not file.is_table and not file.header:  # an npy is predictions here
-            raw = None
+        column, where = file.label_column, f"{file.label_column!r} in {file.where}"
+        raw, text = file.labels() if file.is_table or file.header else None, None  # an npy has none
         if at == 0 and request.labels is not None:
-            raw, column, where = validation_labels(file, request)
-            origin[0] = column, where
-        empty = raw is None or read.lacks(raw).any()
-        labels.append(raw if raw is None or empty else read_labels(raw, None, file.where))
-    validation = next((at for at, raw in enumerate(labels) if raw is not None), None)
+            text, column, where = validation_labels(file, request)
+        elif raw is not None:
+            text = read.text_labels(raw, file, where, partial=True)
+        labels.append(text)
+        origin.append((column, where))
+    validation = next((at for at, text in enumerate(labels) if text is not None), None)
     known = None if validation is None else labels[validation]
-    known = None if known is None else known[~read.lacks(known)]
+    known = None if known is None else known[known != ""]
     if request.predicted_column is not None:  # those of validation name the classes
         at = validation or 0
         first = _understand_file(opened[at], labels[at], origin[at], request, is_target=False)
@@ -91,24 +89,22 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
         return [
             first
             if file is opened[at]
-            else _understand_file(file, raw, told, request, classes=names)
-            for file, raw, told in zip(opened, labels, origin, strict=True)
+            else _understand_file(file, text, told, request, classes=names)
+            for file, text, told in zip(opened, labels, origin, strict=True)
         ]
     # where labels are not found, a column of them may stand among the classes, or hide them
-    hidden = None
-    if known is None:
-        hidden = 0 if read.label_hint(opened[0]) else None
+    hidden = 0 if known is None and read.label_hint(opened[0]) else None
     labelled = hidden if validation is None else validation
     try:
-        files, columns = by_class(opened, read.names_of(known), request)
+        files, columns = by_class(opened, () if known is None else read.names_of(known), request)
         columns = columns or common_classes(files)
     except ValueError:
         if hidden is None:
             raise
         raise ValueError(read.say_no_labels(opened[hidden])) from None
     found = [
-        _understand_file(file, raw, told, request, known, columns, files, is_target=at != labelled)
-        for at, (file, raw, told) in enumerate(zip(files, labels, origin, strict=True))
+        _understand_file(file, text, told, request, known, columns, files, is_target=at != labelled)
+        for at, (file, text, told) in enumerate(zip(files, labels, origin, strict=True))
     ]
     if hidden is None or (len(found) == 1 and not found[hidden]["problem"]):
         return found
@@ -134,8 +130,8 @@ def _differ(first: Understood, other: Understood) -> list[str]:
 
 def _understand_file(
     file: PredictionFile,
-    raw: Labels | None,
-    origin: tuple[str | None, str],
+    labels: Labels | None,
+    origin: tuple[str, str],
     request: options.Request,
     known: Labels | None = None,
     columns: read.Columns = None,
@@ -156,36 +152,33 @@ def _understand_file(
         if column is not None:
             decided, of = read.read_decided(file, column)
             if classes is None:
-                text = decided if raw is None else read.text_labels(raw, decided.size, where)
-                classes = read_decisions(decided, text)[0]
+                classes = read_decisions(decided, labels)[0]
             decided = read.match_labels(decided, classes, of)
             n_rows = decided.size
         else:
             if request.drop_missing:
-                missing = read.lacks_numbers(file, columns)
-                file = without_missing(file, missing, None if is_target else raw)
-                if raw is not None and file.kept is not None:
-                    raw = raw[file.kept]
+                missing = np.isnan(file.values(columns)).any(axis=1)
+                file = without_missing(file, missing, None if is_target else labels)
+                if labels is not None and file.kept is not None:
+                    labels = labels[file.kept]
             classes = name_classes(columns, file, known)
             n_rows = read.read_rows(file, columns, files).shape[0]
     except ValueError as error:
-        problem, text = str(error), np.array([])
+        problem = str(error)
         if classes is None:
             classes = np.array((columns or file.names or ()) if column is None else ())
-    if raw is not None and problem is None:
+    if labels is not None and problem is None:
         try:
-            read.require_labels(raw, file, where)
-            text = read.text_labels(raw, n_rows or raw.size, where)
+            text = read_labels(read.text_labels(labels, file, where), n_rows, where)
             text = read.match_labels(text, classes, where, () if columns is None else files)
         except ValueError as error:
+            text = np.array([])
             if is_target:
-                text = np.array([])
                 remarks.append(f"The target's labels are not used: {error}")
             else:
                 problem = str(error)
     stored = [column] if column is not None else file.stored_names(columns) or classes.tolist()
-    if raw is None:
-        text = np.array([])
+    if labels is None:
         hint = "" if is_target else read.label_hint(file, column)
         remarks.append(f"No labels: there is no {file.label_column!r}.{hint}")
     of_classes = dict(zip(classes.tolist()[-len(stored) :], stored, strict=False))
@@ -195,7 +188,7 @@ def _understand_file(
             n_rows = file.n_rows()
             if n_rows is None and (first := file.vector(file.header[0])) is not None:
                 n_rows = int(first.size)
-    used = {*stored, *([] if raw is None else [label_column])}
+    used = {*stored, *([] if labels is None else [label_column])}
     if not file.is_table:
         used |= {"y_proba", "logits", "classes", "source_priors"}
     return dict(  # noqa: C408
@@ -203,7 +196,7 @@ def _understand_file(
         n_rows=n_rows,
         classes=classes.tolist(),
         columns=of_classes if column is None else {},
-        label_column=None if raw is None else label_column,
+        label_column=None if labels is None else label_column,
         label_counts=_count(text, classes),
         ignored=[name or "(no name)" for name in file.header if name not in used],
         first_rows=file.head(SHOWN_ROWS, columns).round(6).tolist() if shown else [],

@@ -29,7 +29,7 @@ from priorshift.estimators import decision_methods
 @options.answer_options
 def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **named: Any) -> None:
     """Run every method on the same data, and score them where the target has labels."""
-    with open_data(options.Request(**named)) as data:
+    with open_data(options.request_of(**named)) as data:
         comparison = compare_on(data, methods or None)
         with console.busy("Assessing"):
             found = data.assess(options.DEFAULT_METHOD)
@@ -52,7 +52,7 @@ def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **name
 def compare_on(data: Data, methods: Sequence[str] | None = None) -> Comparison:
     """Run methods, with a progress bar."""
     y_proba_val, y_val = data.validation("comparing methods")
-    labels = data.target_labels()
+    labels = data.target_labels
     if methods is None and data.request.predicted_column is not None:
         methods = decision_methods(target_labels=labels is not None)
     with console.progress("Estimating") as bar:

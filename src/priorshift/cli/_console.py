@@ -26,7 +26,7 @@ from rich.text import Text
 
 from priorshift._version import __version__
 from priorshift.assessment import Assessment
-from priorshift.compare import Comparison
+from priorshift.compare import COLUMNS, Comparison
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import columns_of, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
@@ -250,6 +250,6 @@ def show_comparison(comparison: Comparison, title: str) -> None:
     """Print one line per method, what the columns mean, and a conclusion."""
     header, rows = comparison.table()
     show_table(title, header, rows)
-    for name, meaning in comparison.meanings.items():
-        note(f"{name}: {meaning}.")
+    for name in header[1:]:
+        note(f"{name}: {COLUMNS[name]}.")
     say(comparison.conclusion)

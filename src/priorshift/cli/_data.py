@@ -4,19 +4,19 @@ import csv
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from shutil import copyfileobj
-from typing import Any, cast
+from typing import Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
 from priorshift import border
-from priorshift._typing import Labels, Mask, Vector
+from priorshift._typing import Labels, Vector
 from priorshift.adapt import Adapter
 from priorshift.assessment import Assessment, Verdicts, assess, following
 from priorshift.cli import _read as read
@@ -61,6 +61,8 @@ class Data:
     y_val : ndarray or None
         Validation, if there is one.
     source_priors, source_label_priors, known_priors : ndarray of shape (n_classes,) or None
+    costs : ndarray of shape (n_classes, n_classes) or None
+        What errors cost, if the user or the adapter says so.
     adapter : Adapter or None
         What to apply instead of an estimate.
     """
@@ -74,9 +76,8 @@ class Data:
     source_priors: Vector | None = None
     source_label_priors: Vector | None = None
     known_priors: Vector | None = None
+    costs: Vector | None = None
     adapter: Adapter | None = None
-    made: dict[Any, Any] = field(default_factory=dict)
-    """What was fitted and assessed already, by method: both are done once."""
 
     @property
     def target(self) -> PredictionFile:
@@ -92,24 +93,16 @@ class Data:
             "classes": self.classes,
         }
 
-    def validation(self, what: str) -> tuple[border.Predictions, Labels]:
-        """Return predictions and labels of validation, which something needs."""
-        if self.y_proba_val is None or self.y_val is None:
-            raise click.UsageError(f"{what} needs --validation.")
-        return self.y_proba_val, self.y_val
-
     @property
     def aim(self) -> dict[str, Any]:
         """What adapting is to improve, as `assess` and Auto take it."""
         return {"costs": self.costs, "goal": self.request.goal}
 
-    @cached_property
-    def costs(self) -> Vector | None:
-        """What errors cost, if the user or the adapter says so."""
-        if self.adapter is not None:
-            return self.adapter.costs
-        text = self.request.costs
-        return None if text is None else read_costs(text, self.classes)
+    def validation(self, what: str) -> tuple[border.Predictions, Labels]:
+        """Return predictions and labels of validation, which something needs."""
+        if self.y_proba_val is None or self.y_val is None:
+            raise click.UsageError(f"{what} needs --validation.")
+        return self.y_proba_val, self.y_val
 
     @cached_property
     def rows(self) -> border.Predictions:
@@ -127,54 +120,32 @@ class Data:
             return self.rows
         return read.read_rows(self.target, self.columns, self.files, in_memory=True)
 
-    @property
-    def n_target(self) -> int | None:
-        """How many rows the target has, if that is known without reading it once more."""
-        return self.rows.shape[0] if "rows" in vars(self) else self.target.n_rows()
-
+    @cached_property
     def target_labels(self) -> NDArray[np.object_] | None:
-        """Read the target's labels, if it has any; None stands for those that are unknown.
+        """The target's labels, if it has any; None stands for those that are unknown.
 
         Only in a column or a file that the user named for it may some be unknown.
         """
         if self.request.target_labels is not None:
             return _labels_by_row(self.request.target_labels, self.rows.shape[0], self.classes)
+        named = self.request.target_label_column is not None
         raw, where = self.target.labels(), f"{self.target.label_column!r} in {self.target.where}"
-        if self.request.target_label_column is not None:
-            if raw is None:
-                raise ValueError(f"there is no {where}; see --target-label-column.")
-            known = ~read.lacks_label(raw, self.classes)
-            labels = np.full(raw.size, None, dtype=object)
-            if known.any():
-                text = read.text_labels(np.array(raw[known].tolist()), None, where)
-                labels[known] = read.match_labels(text, self.classes, where)
-            return labels if known.any() else None
+        if raw is None and named:
+            raise ValueError(f"there is no {where}; see --target-label-column.")
         if raw is None:
             return None
+        nothing = ("", "-1", "-1.0") if named and "-1" not in self.classes else ("",)
         try:
-            text = read.text_labels(raw, None, where)
-            return read.match_labels(text, self.classes, where).astype(object)
+            text = read.text_labels(raw, self.target, where, partial=named, nothing=nothing)
+            known = text != ""
+            labels = np.full(text.size, None, dtype=object)
+            labels[known] = read.match_labels(text[known], self.classes, where)
         except ValueError as error:
+            if named:
+                raise
             note(f"The target's labels are not used: {error}")
             return None
-
-    def fit(self, method: str) -> PriorEstimator:
-        """Fit a method, once, to validation or to what is known of the source."""
-        if ("fit", method) in self.made:
-            return cast("PriorEstimator", self.made["fit", method])
-        estimator = get_estimator(self.suitable(method))
-        if self.aim.keys() <= estimator.get_params().keys():
-            estimator.set_params(**self.aim)
-        try:
-            self.made["fit", method] = estimator.fit(self.y_proba_val, self.y_val, **self.given)
-        except ValueError:
-            if self.y_proba_val is not None:
-                raise
-            raise click.UsageError(
-                f"{method} needs --validation here; em and map need only --source-priors, "
-                "ppi only --target-label-column."
-            ) from None
-        return estimator
+        return labels if known.any() else None
 
     def suitable(self, method: str) -> str:
         """Return the method; in place of a default, PPI without validation, CM-L for decisions."""
@@ -185,27 +156,40 @@ class Data:
         default = self.request.predicted_column is not None
         return "cm-l" if default and traits_of(method).needs_probabilities else method
 
-    def assess(self, method: str) -> Assessment | None:
-        """Weigh all evidence, once; None without validation, or where the priors are known."""
-        if self.y_proba_val is None or self.y_val is None or self.known_priors is not None:
+    def fit(self, method: str) -> PriorEstimator:
+        """Fit a method to validation or to what is known of the source."""
+        estimator = get_estimator(self.suitable(method))
+        if self.aim.keys() <= estimator.get_params().keys():
+            estimator.set_params(**self.aim)
+        try:
+            return estimator.fit(self.y_proba_val, self.y_val, **self.given)
+        except ValueError:
+            if self.y_proba_val is not None:
+                raise
+            raise click.UsageError(
+                f"{method} needs --validation here; em and map need only --source-priors, "
+                "ppi only --target-label-column."
+            ) from None
+
+    def assess(self, method: str | PriorEstimator) -> Assessment | None:
+        """Weigh all evidence, by a method or a fitted one; None without validation."""
+        if self.y_proba_val is None or self.y_val is None:
             return None
         history = self.request.history_column
-        if method not in self.made:
-            self.made[method] = assess(
-                self.y_proba_val,
-                self.y_val,
-                self.rows,
-                method=self.fit(method),
-                y_target=self.target_labels(),
-                groups_val=None
-                if history is None
-                else read_group_column(self.files[0], history, "--history-column"),
-                assume_prior_shift=self.request.assume_prior_shift,
-                confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
-                **self.aim,
-                **self.given,
-            )
-        return cast("Assessment", self.made[method])
+        return assess(
+            self.y_proba_val,
+            self.y_val,
+            self.rows,
+            method=self.fit(method) if isinstance(method, str) else method,
+            y_target=self.target_labels,
+            groups_val=None
+            if history is None
+            else read_group_column(self.files[0], history, "--history-column"),
+            assume_prior_shift=self.request.assume_prior_shift,
+            confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
+            **self.aim,
+            **self.given,
+        )
 
     def verdicts(self) -> Verdicts | None:
         """Return what gives a verdict on each part of the target; None without validation."""
@@ -213,70 +197,61 @@ class Data:
             return None
         return Verdicts(self.y_proba_val, self.y_val, self.source_label_priors)
 
-    def estimate(self, method: str) -> PriorEstimate:
-        """Estimate the target priors, or return those that are known or that an adapter carries."""
+    def estimate(self, method: str) -> tuple[PriorEstimate, Assessment | None]:
+        """Estimate the target's priors, and assess them; known ones need neither."""
         if self.adapter is not None:
-            return self._carried(self.adapter)
+            return _in_adapter(self.adapter), None
         if self.known_priors is not None:
-            return self._known()
-        found, estimator, asked = self.assess(method), self.fit(method), self.request.interval
-        uses_labels = estimator.target_labels != "unused"
+            return self._known(self.known_priors), None
+        estimator, request = self.fit(method), self.request
+        found, labels = self.assess(estimator), estimator.target_labels
+        asked: dict[str, Any] = {}
+        if request.confidence_level is not None:
+            asked["confidence_level"] = request.confidence_level
+            asked["interval_method"] = request.interval_method or "auto"
         # a method that can do without labels uses those that the user named for it only: others
         # may be there to judge it by
-        named = self.request.target_label_column is not None
-        if found is not None and not (uses_labels and not named):
-            estimate, kind = found.estimate, asked.get("interval_method", "auto")
+        named = request.target_label_column is not None
+        if found is not None and (named or labels == "unused"):
+            estimate = found.estimate
             # of all rows, and nothing taken away by a verdict to leave predictions alone
             # or of the sample that a method which decides by itself looks at as well
-            complete = found.rows_looked_at == found.n_target or estimate.decision is not None
-            complete &= estimate.strength > 0 or estimate.decision is not None
-            if complete and not asked:
-                nothing: Any = dict.fromkeys(INTERVAL)
-                return replace(estimate, **nothing)
-            if complete and estimate.interval is not None and kind == "auto":
-                return estimate
-        if uses_labels and (named or estimator.target_labels == "required"):
-            labels = self.target_labels()
-            if labels is None and estimator.target_labels == "required":
+            complete = found.rows_looked_at == found.n_target and estimate.strength > 0
+            if complete or estimate.decision is not None:
+                if not asked:
+                    nothing: Any = dict.fromkeys(INTERVAL)
+                    return replace(estimate, **nothing), found
+                if estimate.interval is not None and asked["interval_method"] == "auto":
+                    return estimate, found
+        if labels == "required" or (labels == "used" and named):
+            if self.target_labels is not None:
+                asked["y_target"] = self.target_labels
+                return estimator.estimate(self.rows, random_state=0, **asked), found
+            if labels == "required":
                 raise click.UsageError(
                     f"{estimator.name} needs labels of some target rows; name their column with "
                     "--target-label-column."
                 )
-            if labels is not None:
-                return estimator.estimate(self.rows, random_state=0, y_target=labels, **asked)
         if not asked or not estimator.needs_rows:
-            return estimator.estimate(self.rows, random_state=0, **asked)
+            return estimator.estimate(self.rows, random_state=0, **asked), found
         sample = sample_of(self.rows, "The interval is that of")  # wider than that of all rows
         bounds = estimator.estimate(sample, random_state=0, **asked)
-        return bounds if sample is self.rows else with_bounds(estimator.estimate(self.rows), bounds)
+        if sample is not self.rows:
+            bounds = with_bounds(estimator.estimate(self.rows), bounds)
+        return bounds, found
 
-    def _carried(self, adapter: Adapter) -> PriorEstimate:
-        """Return the estimate that an adapter carries, as far as it tells."""
-        known = adapter.provenance
-        status = known.get("status")
-        return PriorEstimate(
-            str(known.get("method", "adapter")),
-            self.classes,
-            adapter.priors,
-            adapter.source_priors,
-            str(known.get("source_priors_from", "given")),
-            status if status in ADVICE else "direct",
-            calibrator=adapter.calibration,
-            strength=adapter.strength,
-        )
-
-    def _known(self) -> PriorEstimate:
+    def _known(self, priors: Vector) -> PriorEstimate:
         """Return the priors that the user gave."""
         source, origin = self.source_priors, "given"
         if source is None and self.y_proba_val is not None:
             fitted = NoAdaptation().fit(self.y_proba_val, self.y_val, **self.given)
             source, origin = fitted.source_priors_, fitted.source_priors_from_
-        if source is None or self.known_priors is None:
+        if source is None:
             raise click.UsageError(
                 "--known-priors need the priors that the model was trained under: give "
                 "--source-priors, or --validation drawn as the training set was."
             )
-        return PriorEstimate("known", self.classes, self.known_priors, source, origin, "direct")
+        return PriorEstimate("known", self.classes, priors, source, origin, "direct")
 
 
 # Estimates
@@ -285,6 +260,22 @@ class Data:
 def as_advised(shift: PriorEstimate, found: Assessment | None) -> PriorEstimate:
     """Return an estimate as `adapt` applies it: one that decides by itself follows the verdict."""
     return shift if found is None or shift.decision is None else following(shift, found.action)
+
+
+def _in_adapter(adapter: Adapter) -> PriorEstimate:
+    """Return the estimate that an adapter carries, as far as it tells."""
+    known = adapter.provenance
+    status = known.get("status")
+    return PriorEstimate(
+        str(known.get("method", "adapter")),
+        adapter.classes.astype(str),
+        adapter.priors,
+        adapter.source_priors,
+        str(known.get("source_priors_from", "given")),
+        status if status in ADVICE else "direct",
+        calibrator=adapter.calibration,
+        strength=adapter.strength,
+    )
 
 
 def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
@@ -310,51 +301,46 @@ def sample_of(rows: border.Predictions, what: str) -> border.Predictions:
 
 @contextmanager
 def open_data(request: Request) -> Iterator[Data]:
-    """Open the files, settle the classes, read validation and priors."""
-    with _without_stdin(request) as request:
-        if request.adapter is not None:
-            yield _for_adapter(request, Adapter.from_json(request.adapter))
-            return
-        paths = [path for path in (request.validation, request.target) if path is not None]
-        opened = [open_file(path, request) for path in paths]
-        validation = opened[0] if request.validation is not None else None
-        raw, where = None, ""
-        if validation is not None:
-            raw, _, where = validation_labels(validation, request)
-        if request.predicted_column is not None:
-            data = _read_decisions(request, opened, raw, where)
-        else:
-            data = _read_probabilities(request, opened, raw, where)
-        named: dict[str, Any] = {}
-        for option in ("source_priors", "source_label_priors", "known_priors"):
-            if (text := getattr(request, option)) is not None:
-                name = f"--{option.replace('_', '-')}"
-                named[option] = read_priors(text, data.classes, name, logits=request.logits)
-        stored = validation is not None and not validation.is_table
-        if stored and not {"source_priors", "source_label_priors"} & set(named):
-            assert validation is not None
-            if validation.vector("source_priors") is not None:
-                path = str(validation.path)
-                named["source_priors"] = read_priors(path, data.classes, "--source-priors")
-        yield replace(data, **named)
-
-
-@contextmanager
-def _without_stdin(request: Request) -> Iterator[Request]:
-    """Put CSV from stdin into a temporary file, as it is read more than once."""
-    names = ("validation", "target", "labels")
-    dashed = [name for name in names if getattr(request, name) == Path("-")]
-    if not dashed:
-        yield request
-        return
+    """Open the files, settle the classes, read validation, priors and costs."""
+    dashed = [n for n in ("validation", "target", "labels") if str(getattr(request, n)) == "-"]
     if len(dashed) > 1:
         raise click.UsageError(f"only one of --{' and --'.join(dashed)} can be stdin (-).")
-    with tempfile.TemporaryDirectory(prefix="priorshift-") as folder:
-        path = Path(folder) / "stdin.csv"
-        with path.open("wb") as stream:
-            copyfileobj(sys.stdin.buffer, stream)
-        changed: dict[str, Any] = {dashed[0]: path, "stdin": path}
-        yield replace(request, **changed)
+    with ExitStack() as stack:
+        if dashed:  # CSV from stdin is read more than once
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="priorshift-"))
+            changed: dict[str, Any] = dict.fromkeys((dashed[0], "stdin"), Path(folder, "stdin.csv"))
+            with changed["stdin"].open("wb") as stream:
+                copyfileobj(sys.stdin.buffer, stream)
+            request = replace(request, **changed)
+        yield _read_data(request)
+
+
+def _read_data(request: Request) -> Data:
+    named: dict[str, Any] = {}
+    if request.adapter is not None:
+        named["adapter"] = Adapter.from_json(request.adapter)
+        named["costs"] = named["adapter"].costs
+        classes = tuple(map(str, named["adapter"].classes.tolist()))
+        request = replace(request, known_classes=classes)
+    paths = filter(None, (request.validation, request.target))
+    opened = [open_file(path, request) for path in paths]
+    labels, where = None, ""
+    if request.validation is not None:
+        labels, _, where = validation_labels(opened[0], request)
+    settle = _read_probabilities if request.predicted_column is None else _read_decisions
+    data = settle(request, opened, labels, where)
+    if request.costs is not None:
+        named["costs"] = read_costs(request.costs, data.classes)
+    for option in ("source_priors", "source_label_priors", "known_priors"):
+        if (text := getattr(request, option)) is not None:
+            name = f"--{option.replace('_', '-')}"
+            named[option] = read_priors(text, data.classes, name, logits=request.logits)
+    if labels is not None and not opened[0].is_table:
+        told = {"source_priors", "source_label_priors"} & set(named)
+        if not told and opened[0].vector("source_priors") is not None:
+            path = str(opened[0].path)
+            named["source_priors"] = read_priors(path, data.classes, "--source-priors")
+    return replace(data, **named)
 
 
 def open_file(path: Path, request: Request) -> PredictionFile:
@@ -381,106 +367,100 @@ def open_file(path: Path, request: Request) -> PredictionFile:
     return file
 
 
-def _for_adapter(request: Request, adapter: Adapter) -> Data:
-    """Take the classes from an adapter; the target must have a column for each."""
-    columns = tuple(map(str, adapter.classes.tolist()))
-    opened = open_file(request.target, request)
-    (target,), _ = by_class([opened], columns, request)
-    names = columns if target.names is None else target.names
-    if missing := [name for name in columns if name not in names]:
-        raise ValueError(
-            f"{target.where} has no numeric column for {border.some(missing)}, a class of "
-            f"{request.adapter}; rename its columns ({border.some(names, 20)}), or use another "
-            f"adapter. {border.columns.misspelt(target.header, columns)}".rstrip()
-        )
-    _tell_order((target,), columns)
-    return Data(request, np.array(columns), (target,), columns, adapter=adapter)
-
-
 def _read_probabilities(
-    request: Request, opened: Sequence[PredictionFile], raw: Any, where: str
+    request: Request, opened: Sequence[PredictionFile], labels: Labels | None, where: str
 ) -> Data:
     """Settle which column is which class; read validation."""
-    known = read.names_of(None if raw is None else raw[~read.lacks(raw)]) or request.known_classes
+    known = request.known_classes if labels is None else read.names_of(labels)
     if not known:  # priors as NAME=VALUE name classes too
         given = (request.source_priors, request.source_label_priors, request.known_priors)
         known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
     files, columns = by_class(opened, known, request)
     columns = columns or border.columns.common_classes(files)
-    if columns is not None and set(request.known_classes) <= set(columns):
+    if request.adapter is not None:
+        names = known if files[0].names is None else files[0].names
+        if missing := [name for name in known if name not in names]:
+            raise ValueError(
+                f"{files[0].where} has no numeric column for {border.some(missing)}, a class of "
+                f"{request.adapter}; rename its columns ({border.some(names, 20)}), or use another "
+                f"adapter. {border.columns.misspelt(files[0].header, known)}".rstrip()
+            )
+        columns = known
+    elif columns is not None and set(request.known_classes) <= set(columns):
         columns = request.known_classes or columns
     if columns is not None and request.class_columns is None:
-        _tell_order(files, columns)
+        for file in files:  # what the data themselves cannot prove wrong
+            if file.names is None:
+                order = border.some(columns, 20)
+                note(f"{file.where} does not name its columns; taken in the order {order}.")
         others = [file for file in files if set(file.names or columns) != set(columns)]
         if any(file.kind == "logits" for file in others):
             note(border.columns.explain_classes(files, columns))
     if request.drop_missing:
-        empty = [read.lacks_numbers(file, columns) for file in files]
-        files, raw = _drop_missing(files, raw, empty)
-        raw = None if raw is None else border.read_labels(raw, None, where)
-    y_proba_val, y_val = None, None
-    if raw is not None:
-        y_proba_val = read.read_rows(files[0], columns, files, in_memory=True)
-        y_val = read.text_labels(raw, y_proba_val.shape[0], where)
-    classes = name_classes(columns, files[0], raw)
-    if y_val is not None:
-        y_val = read.match_labels(y_val, classes, where, () if columns is None else files)
+        missing_numbers = [np.isnan(file.values(columns)).any(axis=1) for file in files]
+        files, labels = _drop_missing(files, labels, missing_numbers)
+    if labels is None:
+        return Data(request, name_classes(columns, files[0], None), files, columns)
+    y_proba_val = read.read_rows(files[0], columns, files, in_memory=True)
+    labels = border.read_labels(labels, y_proba_val.shape[0], where)
+    classes = name_classes(columns, files[0], labels)
+    y_val = read.match_labels(labels, classes, where, () if columns is None else files)
     return Data(request, classes, files, columns, y_proba_val, y_val)
 
 
 def _read_decisions(
-    request: Request, opened: Sequence[PredictionFile], raw: Any, where: str
+    request: Request, opened: Sequence[PredictionFile], labels: Labels | None, where: str
 ) -> Data:
     """Read decisions and labels of validation; all of them together name the classes.
 
     Without validation, the decisions on the target do, and the labels that are known of it.
     """
     column, known = request.predicted_column or "", np.array(request.known_classes)
-    if raw is None and known.size:
-        return Data(request, known, tuple(opened), None)
-    if raw is None:
-        labels = opened[-1].labels()
-        if request.target_label_column is None or labels is None:
+    files = tuple(opened)
+    if labels is None and known.size:
+        return Data(request, known, files, None)
+    if labels is None:
+        target, raw = files[-1], files[-1].labels()
+        if request.target_label_column is None or raw is None:
             raise click.UsageError(
                 "decisions (--predicted-column) need --validation or, for the method ppi, labels "
                 "of some target rows: --target-label-column."
             )
-        decided = np.unique(read.read_decided(opened[-1], column)[0])
-        found = border.as_text(np.array(labels[~read.lacks_label(labels, decided)].tolist()))
+        classes = np.unique(read.read_decided(target, column)[0])
+        nothing = ("",) if "-1" in classes else ("", "-1", "-1.0")
+        found = read.text_labels(raw, target, target.label_column, partial=True, nothing=nothing)
+        found = found[found != ""]
         with suppress(ValueError):  # tables write whole numbers beside missing ones with a point
             found = border.as_text(found.astype(np.float64))
-        classes = np.unique(np.concatenate([decided, found])) if found.size else decided
-        return Data(request, classes, tuple(opened), None)
-    files: Sequence[PredictionFile] = opened
+        return Data(request, np.union1d(classes, found), files, None)
     if request.drop_missing:
-        empty = [read.lacks(read.read_cells(file, column)) for file in files]
-        files, raw = _drop_missing(files, raw, empty)
-        raw = border.read_labels(raw, None, where)
+        missing = [read.lacks(read.read_cells(file, column)) for file in files]
+        files, labels = _drop_missing(files, labels, missing)
     decided, _ = read.read_decided(files[0], column)
-    y_val = read.text_labels(raw, decided.size, where)
-    classes, index, _ = border.read_decisions(decided, y_val, known if known.size else None)
+    labels = border.read_labels(labels, decided.size, where)
+    classes, index, _ = border.read_decisions(decided, labels, known if known.size else None)
     rows = border.Predictions.from_decisions(index, classes.size)
-    return Data(request, classes, tuple(files), None, rows, y_val)
+    return Data(request, classes, files, None, rows, labels)
 
 
 def _drop_missing(
-    files: Sequence[PredictionFile], raw: Any, missing: Sequence[Mask]
+    files: Sequence[PredictionFile], labels: Labels | None, missing: Sequence[Any]
 ) -> tuple[tuple[PredictionFile, ...], Any]:
     """Leave out rows that lack predictions and, of validation, labels."""
     kept = [
-        without_missing(file, missing[at], raw if at == 0 and len(files) > 1 else None)
+        without_missing(file, missing[at], labels if at == 0 else None)
         for at, file in enumerate(files)
     ]
-    if raw is not None and kept[0].kept is not None:
-        raw = raw[kept[0].kept]
-    return tuple(kept), raw
+    if labels is not None and kept[0].kept is not None:
+        labels = labels[kept[0].kept]
+    return tuple(kept), labels
 
 
 def without_missing(
-    file: PredictionFile, predictions: Mask, labels: NDArray[Any] | None = None
+    file: PredictionFile, predictions: Any, labels: Labels | None = None
 ) -> PredictionFile:
     """Leave out rows without predictions or labels, and tell how many."""
-    unlabelled = np.zeros_like(predictions) if labels is None else read.lacks(labels) & ~predictions
+    unlabelled = np.zeros_like(predictions) if labels is None else (labels == "") & ~predictions
     parts = ((predictions, "without predictions"), (unlabelled, "without a label"))
     counts = [f"{np.count_nonzero(rows):,} {what}" for rows, what in parts if rows.any()]
     left_out = predictions | unlabelled
@@ -508,15 +488,12 @@ def by_class(
     found = border.columns.find_class_columns(opened, known, far, columns, positive)
     if found.remark:
         note(found.remark)
-    files = tuple(
-        file.meant(
-            names if file.is_table else None,
-            binary=found.binary,
-            renormalise=renormalise and found.binary is None,
-        )
+    renormalise &= found.binary is None
+    files = [
+        file.meant(names if file.is_table else None, binary=found.binary, renormalise=renormalise)
         for file, names in zip(opened, found.columns, strict=True)
-    )
-    return files, None
+    ]
+    return tuple(files), None
 
 
 def _chosen_columns(
@@ -555,33 +532,19 @@ def _chosen_columns(
     return None, columns, next(iter(columns)) if len(names) == 1 else None
 
 
-def _tell_order(files: Sequence[PredictionFile], columns: Sequence[str]) -> None:
-    """Say what the data themselves cannot prove wrong."""
-    for file in files:
-        if file.names is None:
-            order = border.some(columns, 20)
-            note(f"{file.where} does not name its columns; taken in the order {order}.")
-
-
-def name_classes(
-    columns: read.Columns, file: PredictionFile, labels: NDArray[Any] | None
-) -> Labels:
+def name_classes(columns: read.Columns, file: PredictionFile, labels: Labels | None) -> Labels:
     """Name the classes as text: by columns, else by labels, else by position."""
     if columns is not None:
         return np.array(columns)
-    numbers = labels
-    # "10" comes after "2" where all are whole numbers
-    kind = "u" if labels is None else labels.dtype.kind
-    if labels is not None and (
-        kind not in "uf" or (kind == "f" and border.columns.are_whole(labels))
-    ):
+    numbers: Any = labels
+    for kind in (np.float64, np.int64):  # 10 comes after 2
         with suppress(ValueError, OverflowError):
-            numbers = labels.astype(np.int64)
+            numbers = None if labels is None else labels.astype(kind)
     rows = file.rows(None)
     try:
         return border.as_text(border.settle_classes(border.Predictions(rows), numbers))
     except ValueError:
-        n_labels = 0 if numbers is None else np.unique(numbers).size
+        n_labels = 0 if labels is None else np.unique(labels).size
         raise ValueError(
             f"{file.where} has {rows.shape[1]} columns without names but {n_labels} distinct "
             "labels; name the columns, in their order, with --class-columns."
@@ -591,8 +554,11 @@ def name_classes(
 # Labels and groups
 
 
-def validation_labels(validation: PredictionFile, request: Request) -> tuple[Any, str | None, str]:
-    """Read the labels of validation, and say in which column and where they are."""
+def validation_labels(validation: PredictionFile, request: Request) -> tuple[Labels, str, str]:
+    """Read the labels of validation as text, and say in which column and where they are.
+
+    With --drop-missing, an empty text stands for one that is missing.
+    """
     file = validation if request.labels is None else open_file(request.labels, request)
     label, raw = file.label_column, None
     if request.labels is None:
@@ -606,10 +572,8 @@ def validation_labels(validation: PredictionFile, request: Request) -> tuple[Any
     if raw is None:
         raise ValueError(read.say_no_labels(file, request.predicted_column))
     where = f"{label!r} in {file.where}"
-    if not request.drop_missing:
-        read.require_labels(raw, validation if request.labels else file, where)
-        raw = border.read_labels(raw, None, where)
-    return raw, label, where
+    labels = read.text_labels(raw, validation, where, partial=request.drop_missing)
+    return labels, label, where
 
 
 def _key_columns(file: PredictionFile) -> border.join.Columns:

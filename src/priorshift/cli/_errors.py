@@ -114,17 +114,16 @@ def unwind_when_terminated() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    # stop, and the terminal went away, where the system has them
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    heard = [number for number in numbers if before[number] is not signal.SIG_IGN]  # as by nohup
-    for number in heard:
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    before = {}
+    for name in ("SIGTERM", "SIGHUP"):  # stop, and the terminal went away; Windows has one of them
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as by nohup
+            before[number] = signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         yield
     finally:
-        for number in heard:
-            signal.signal(number, before[number])
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

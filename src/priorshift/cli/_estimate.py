@@ -30,8 +30,8 @@ def estimate(
     method: str, save_adapter: Path | None, output: Path | None, as_json: bool, **named: Any
 ) -> None:
     """Estimate the class priors of unlabelled target data."""
-    with open_data(options.Request(**named)) as data, busy(f"Estimating by {method}"):
-        shift, found = data.estimate(method), data.assess(method)
+    with open_data(options.request_of(**named)) as data, busy(f"Estimating by {method}"):
+        shift, found = data.estimate(method)
     if save_adapter is not None:
         adapter = as_advised(shift, found).adapter
         adapter = adapter if data.costs is None else adapter.with_costs(data.costs)
@@ -41,6 +41,6 @@ def estimate(
     def show() -> None:
         show_verdict(found)
         doubt = "" if found is None or found.trusted else ", not to be trusted"
-        show_priors(shift, data.n_target, f"Priors by {shift.method}{doubt}")
+        show_priors(shift, data.rows.shape[0], f"Priors by {shift.method}{doubt}")
 
     hand_out(shift.to_dict(), priors_as_csv(shift, data.target), show, output, as_json, found)

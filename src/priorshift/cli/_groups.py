@@ -1,5 +1,6 @@
 """priorshift groups."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -165,15 +166,20 @@ def groups(
     **named: Any,
 ) -> None:
     """Estimate the class priors of each group of target rows; small groups are pooled."""
-    request = options.Request(**named, not_classes=(group_column,))
+    request = options.request_of(**named, not_classes=(group_column,))
     if adapted is not None:
         options.check_copy(request, adapted, "--adapt", overwrite=overwrite)
     with open_data(request) as data:
         labels = read_group_column(data.target, group_column, "--group-column")
         with busy(f"Estimating by {method}"):
-            found = _estimate(data, method, labels, pooling, confidence_level)
+            estimator = data.fit(method)
+            # counts are taken of large files block by block
+            rows = data.rows if estimator.counts_suffice else data.rows_in_memory()
+            estimate = partial(estimate_groups, estimator, rows, labels, pooling=pooling)
+            found = estimate(confidence_level=confidence_level)
         with busy("Assessing"):
-            whole, verdicts = _judge(data, found, labels, pooling)
+            whole = data.assess(estimator)
+            verdicts = _judge(data, found, labels, whole, estimate)
         if adapted is not None:
             from_logits = data.target.kind == "logits"
             with atomic_file(adapted) as stream:
@@ -199,36 +205,26 @@ def groups(
             )
 
 
-def _estimate(
-    data: Data, method: str, labels: Labels, pooling: Any, confidence_level: float | None
-) -> GroupEstimates:
-    estimator = data.fit(method)
-    # counts are taken of large files block by block
-    rows = data.rows if estimator.counts_suffice else data.rows_in_memory()
-    return estimate_groups(
-        estimator, rows, labels, pooling=pooling, confidence_level=confidence_level
-    )
-
-
 def _judge(
-    data: Data, found: GroupEstimates, labels: Labels, pooling: Any
-) -> tuple[Assessment | None, Verdicts]:
-    """Return what to do about all rows together, and about each group.
-
-    Those that moved most come first while the budget lasts.
-    """
-    whole, verdicts = data.assess(found.method), data.verdicts()
+    data: Data,
+    found: GroupEstimates,
+    labels: Labels,
+    whole: Assessment | None,
+    estimate: Callable[..., GroupEstimates],
+) -> Verdicts:
+    """Return what to do about each group; those that moved most come first."""
+    verdicts = data.verdicts()
     if whole is None or verdicts is None:
-        return None, [None] * len(found)
+        return [None] * len(found)
     if len(found) == 1:
-        return whole, [whole.verdict]
+        return [whole.verdict]
     decided = found.whole.decision
     if decided is not None and decided["unknown_classes"]:
-        return whole, ["unclear"] * len(found)
+        return ["unclear"] * len(found)
     if found.interval is None:
         with suppress(ValueError):  # standard errors, where the method has any
-            found = _estimate(data, found.method, labels, pooling, CONFIDENCE_LEVEL)
-    index, y = draw_judged_rows(labels.size, found.classes.size), data.target_labels()
+            found = estimate(confidence_level=CONFIDENCE_LEVEL)
+    index, y = draw_judged_rows(labels.size, found.classes.size), data.target_labels
     y_proba = data.rows.take(index)
     codes = np.unique(labels, return_inverse=True)[1][index]
     by_group = np.argsort(codes, kind="stable")
@@ -237,11 +233,11 @@ def _judge(
     for g in movers(found.distance).tolist():
         at = by_group[ends[g] : ends[g + 1]]
         # what a method decided is about all rows
-        estimate = ungated(replace(found[found.groups[g]], decision=None))
-        said[g] = verdicts.on(estimate, y_proba.take(at), None if y is None else y[index[at]])
+        of_group = ungated(replace(found[found.groups[g]], decision=None))
+        said[g] = verdicts.on(of_group, y_proba.take(at), None if y is None else y[index[at]])
     if not all(said):
         note(
             f"{sum(one is not None for one in said)} of {len(found)} groups have a verdict, those "
             "that moved most: more would take too long."
         )
-    return whole, said
+    return said

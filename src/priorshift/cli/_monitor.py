@@ -82,12 +82,12 @@ def windows_of(
             if data.request.predicted_column is None:
                 (file,), _ = by_class([file], data.classes.tolist(), data.request)
             part = replace(data, files=(*data.files[:-1], file))
-            yield path.name, part.rows_in_memory(), part.target_labels()
+            yield path.name, part.rows_in_memory(), part.target_labels
         return
     times = None
     if time_column is not None:
         times = read_cells(data.target, time_column, "--time-column")
-    y_proba, y = data.rows_in_memory(), data.target_labels()
+    y_proba, y = data.rows_in_memory(), data.target_labels
     where = f"column {time_column!r} of {data.target.where}"
     for time, rows in cut_windows(y_proba.shape[0] if times is None else times, every, where):
         yield time, y_proba.take(rows), None if y is None else y[rows]
@@ -256,7 +256,7 @@ def monitor(
 ) -> None:
     """Follow class priors over time: of a folder, a window a file, or of a table with times."""
     command = command_line(click.get_current_context())
-    request = options.Request(**named, not_classes=() if time_column is None else (time_column,))
+    request = options.request_of(**named, not_classes=() if time_column is None else (time_column,))
     folder = request.target if request.target.is_dir() else None
     if folder is not None and (time_column is not None or every is not None):
         raise click.UsageError(

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from os import fsdecode
 from pathlib import Path
 from typing import Any
@@ -120,37 +119,47 @@ class Request:
     not_classes: tuple[str, ...] = ()
     """Columns that hold something else: a group, a time."""
 
-    def __post_init__(self) -> None:
-        if self.target_labels is not None and self.target_label_column is not None:
-            raise click.UsageError("give --target-labels or --target-label-column, not both.")
-        if self.key is not None and self.labels is None:
-            raise click.UsageError("--key is for --labels, a file of labels; leave it out.")
-        if self.interval_method is not None and self.confidence_level is None:
-            raise click.UsageError("--interval-method needs a --confidence-level.")
-        if self.costs is not None and self.goal != "accuracy":
-            raise click.UsageError(
-                f"--costs replaces --goal; leave out --goal {self.goal}, or --costs."
-            )
-        settled = ("validation", "labels", "known_priors", "source_priors")
-        for name in (*settled, "source_label_priors") if self.adapter is not None else ():
-            if getattr(self, name) is not None:
-                raise click.UsageError(
-                    f"--adapter says how to adapt; leave out --{name.replace('_', '-')}."
-                )
-        probabilities = self.logits or self.class_columns or self.positive_class
-        if self.predicted_column is not None and probabilities:
-            raise click.UsageError(
-                "--predicted-column is for decisions without probabilities; leave out --logits, "
-                "--class-columns and --positive-class."
-            )
 
-    @property
-    def interval(self) -> dict[str, Any]:
-        """What an estimator is told of the interval that is asked for; nothing if none is."""
-        if self.confidence_level is None:
-            return {}
-        method = self.interval_method or "auto"
-        return {"confidence_level": self.confidence_level, "interval_method": method}
+def request_of(files: tuple[Path, ...] = (), **named: Any) -> Request:
+    """Return what the user named, and refuse what cannot go together.
+
+    `files` are validation and target, as far as they are words and not options.
+    """
+    free = [name for name in ("validation", "target") if named.get(name) is None]
+    if len(files) > len(free):
+        raise click.UsageError(
+            "name at most two files, validation and target, each once: as words, or with "
+            "--validation and --target."
+        )
+    named |= zip(free[len(free) - len(files) :], files, strict=True)
+    if named.get("target") is None:
+        raise click.UsageError(
+            "Missing option '--target'. It may also be the last file that you name."
+        )
+    found = Request(**named)
+    if found.target_labels is not None and found.target_label_column is not None:
+        raise click.UsageError("give --target-labels or --target-label-column, not both.")
+    if found.key is not None and found.labels is None:
+        raise click.UsageError("--key is for --labels, a file of labels; leave it out.")
+    if found.interval_method is not None and found.confidence_level is None:
+        raise click.UsageError("--interval-method needs a --confidence-level.")
+    if found.costs is not None and found.goal != "accuracy":
+        raise click.UsageError(
+            f"--costs replaces --goal; leave out --goal {found.goal}, or --costs."
+        )
+    settled = "validation labels known_priors source_priors source_label_priors"
+    for name in settled.split() if found.adapter is not None else ():
+        if getattr(found, name) is not None:
+            raise click.UsageError(
+                f"--adapter says how to adapt; leave out --{name.replace('_', '-')}."
+            )
+    probabilities = found.logits or found.class_columns or found.positive_class
+    if found.predicted_column is not None and probabilities:
+        raise click.UsageError(
+            "--predicted-column is for decisions without probabilities; leave out --logits, "
+            "--class-columns and --positive-class."
+        )
+    return found
 
 
 def add(*options: Decorator) -> Decorator:
@@ -220,25 +229,17 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
 
     `validation` says when it can be left out; with `folder` the target may be one.
     """
+    path = click.Path(exists=True, dir_okay=folder, allow_dash=True, path_type=Path)
     target = "Unlabelled predictions: a folder of files, or one file."
-    options = add(
-        click.argument(
-            "files",
-            nargs=-1,
-            type=click.Path(exists=True, dir_okay=folder, allow_dash=True, path_type=Path),
-            metavar="[VALIDATION] TARGET",
-        ),
+    return add(
+        click.argument("files", nargs=-1, type=path, metavar="[VALIDATION] TARGET"),
         click.option(
             "--validation",
             type=INPUT,
             help="Labelled predictions: csv, parquet, arrow, feather, npz, npy, or - for CSV on "
             f"stdin. {validation}",
         ),
-        click.option(
-            "--target",
-            type=click.Path(exists=True, dir_okay=folder, allow_dash=True, path_type=Path),
-            help=target if folder else "Unlabelled predictions.",
-        ),
+        click.option("--target", type=path, help=target if folder else "Unlabelled predictions."),
         labels_options,
         column_options,
         click.option(
@@ -253,32 +254,6 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
             help="Label frequencies of the training set, if --source-priors are not known.",
         ),
     )
-
-    def to(command: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(command)
-        def with_files(*arguments: Any, files: tuple[Path, ...], **named: Any) -> Any:
-            return command(*arguments, **{**named, **_name_files(files, named)})
-
-        return options(with_files)
-
-    return to
-
-
-def _name_files(files: tuple[Path, ...], named: dict[str, Any]) -> dict[str, Path | None]:
-    """Return validation and target, given as options or, in this order, as words."""
-    found = {name: named[name] for name in ("validation", "target")}
-    free = [name for name, path in found.items() if path is None]
-    if len(files) > len(free):
-        raise click.UsageError(
-            "name at most two files, validation and target, each once: as words, or with "
-            "--validation and --target."
-        )
-    found |= zip(free[-len(files) :] if files else (), files, strict=True)
-    if found["target"] is None:
-        raise click.UsageError(
-            "Missing option '--target'. It may also be the last file that you name."
-        )
-    return found
 
 
 class MethodChoice(click.Choice[str]):

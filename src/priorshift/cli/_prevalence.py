@@ -283,7 +283,9 @@ def plan(
     """Say how many rows of the target to label, for class shares within a given width."""
     confusion, shares = None, None
     if validation is not None:
-        with open_data(options.Request(target=validation, validation=validation, **named)) as data:
+        with open_data(
+            options.request_of(target=validation, validation=validation, **named)
+        ) as data:
             y_proba, y = data.validation("planning")
             index = encode_labels(y, data.classes)
             confusion = Confusion.from_arrays(y_proba.values, index, decision="hard")

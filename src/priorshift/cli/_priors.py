@@ -149,7 +149,7 @@ def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
         columns = None if file.names is None else tuple(classes.tolist())
         return priors_from_predictions(read_rows(file, columns, in_memory=True))
     if labels is not None:
-        names = match_labels(text_labels(labels, None, where), classes, where)
+        names = match_labels(text_labels(labels, file, where), classes, where)
         return priors_from_labels(names, classes=classes)
     raise ValueError(
         f"{file.where} has nothing that {option} can use: no priors (column "

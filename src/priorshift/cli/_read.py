@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -34,26 +33,24 @@ def read_rows(
 
     `files` are all those whose classes were settled together, for a message that helps.
     """
-    rows = file.values(columns) if in_memory else file.rows(columns)
+    rows = file.rows(columns)
     if columns is not None and len(columns) != rows.shape[1]:
         raise ValueError(
             f"{len(columns)} classes are named ({border.some(columns)}) but {file.where} has "
             f"{rows.shape[1]} columns of predictions. "
             + border.columns.explain_classes(files, columns)
         )
-    small = rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES
+    small = in_memory or rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES
     if small and not border.is_array(rows):
-        rows, in_memory = file.values(columns), True
+        rows = file.values(columns)
     try:
         if rows.shape[1] < 2:
             raise ValueError(
                 f"{file.where} has one column of predictions; give one column per class."
             )
-        checked = border.check_proba(as_proba(rows, file), name=file.where, tables=True)
+        return border.check_proba(as_proba(rows, file), name=file.where, tables=True)
     except ValueError as error:
         raise ValueError(_say_what_is_wrong(error, rows, file, columns, files)) from None
-    # half precision is converted in blocks
-    return replace(checked, values=border.whole(checked.values)) if in_memory else checked
 
 
 def as_proba(rows: border.Rows, file: PredictionFile) -> border.Rows:
@@ -115,44 +112,33 @@ def lacks(raw: NDArray[Any], nothing: tuple[str, ...] = ("",)) -> Mask:
     )
 
 
-def lacks_label(raw: NDArray[Any], classes: Labels) -> Mask:
-    """Tell which rows have no label: an empty cell, or -1 where that is no class."""
-    return lacks(raw, ("",) if "-1" in classes else ("", "-1", "-1.0"))
-
-
-def lacks_numbers(file: PredictionFile, columns: Columns) -> Mask:
-    """Tell which rows have an empty cell among their predictions."""
-    found: Mask = np.isnan(file.values(columns)).any(axis=1)  # type: ignore[assignment]
-    return found
-
-
-def names_of(labels: Labels | None) -> tuple[str, ...]:
+def names_of(cells: NDArray[Any]) -> tuple[str, ...]:
     """Return the distinct labels as text."""
-    if labels is None:
-        return ()
-    return tuple(name for name in np.unique(border.as_text(labels)).tolist() if name)
+    return tuple(filter(None, np.unique(border.as_text(cells)).tolist()))
 
 
-def require_labels(raw: NDArray[Any], file: PredictionFile, where: str) -> None:
-    """Refuse labels that are missing; say how many, and where the first is."""
-    empty = np.flatnonzero(lacks(raw))
-    if empty.size:
+def text_labels(
+    raw: NDArray[Any],
+    file: PredictionFile,
+    where: str,
+    *,
+    partial: bool = False,
+    nothing: tuple[str, ...] = ("",),
+) -> Labels:
+    """Turn labels into text; if they may be `partial`, a missing one into an empty text."""
+    missing = lacks(raw, nothing)
+    if not missing.any():
+        return border.as_text(border.read_labels(raw, None, where))
+    if not partial:
+        first = file.place(int(missing.argmax()))
         raise ValueError(
-            f"{where} has no label in {empty.size:,} of {raw.size:,} rows, first in "
-            f"{file.place(int(empty[0]))}; fill in the empty cells, or leave out such rows with "
-            "--drop-missing."
+            f"{where} has no label in {np.count_nonzero(missing):,} of {raw.size:,} rows, first in "
+            f"{first}; fill in the empty cells, or leave out such rows with --drop-missing."
         )
-
-
-def text_labels(raw: NDArray[Any], n_rows: int | None, where: str) -> Labels:
-    """Check labels, one per row, and turn them into text."""
-    labels = border.as_text(border.read_labels(raw, n_rows, where))
-    empty = np.flatnonzero(labels == "")
-    if empty.size:
-        raise ValueError(
-            f"{where} has no label at row {empty[0]} ({empty.size} missing); drop these rows."
-        )
-    return labels
+    labels = np.full(raw.size, "", dtype=object)
+    if not missing.all():
+        labels[~missing] = border.as_text(border.read_labels(raw[~missing], None, where))
+    return labels.astype(str)
 
 
 def match_labels(
@@ -242,4 +228,4 @@ def read_cells(
 def read_decided(file: PredictionFile, column: str) -> tuple[Labels, str]:
     """Read decisions as text, and say where they are from."""
     where = f"{column!r} in {file.where}"
-    return text_labels(read_cells(file, column), None, where), where
+    return text_labels(read_cells(file, column), file, where), where

@@ -12,9 +12,8 @@ from priorshift.cli import _options as options
 from priorshift.cli._adapt import adapt
 from priorshift.cli._compare import compare_on
 from priorshift.cli._console import busy, document, emit, note, tell_doubts
-from priorshift.cli._data import Data, open_data, with_bounds
+from priorshift.cli._data import open_data, with_bounds
 from priorshift.cli._errors import command, told_warnings
-from priorshift.estimators import PriorEstimate
 from priorshift.report import require_packages, write_report
 
 
@@ -31,15 +30,17 @@ def report(method: str, output: Path, as_json: bool, **named: Any) -> None:
     """Write a self-contained HTML report: the verdict, what changed, and what to do next."""
     require_packages()  # before any work is done
     ctx = click.get_current_context()
-    with open_data(options.Request(**named)) as data:
+    with open_data(options.request_of(**named)) as data:
         with told_warnings() as told:
             with busy("Assessing"):
-                found = data.assess(method)
+                shift, found = data.estimate(method)
             tell_doubts(found)
-            with busy(f"Estimating by {method}"):
-                shift = _estimate(data, method)
+            if found is not None:
+                shift = following(shift, found.action)
+                if shift.interval is None:
+                    shift = with_bounds(shift, found.estimate)
         comparison = None if data.y_proba_val is None else compare_on(data)
-        labels = data.target_labels()
+        labels = data.target_labels
         known = {parameter.name for parameter in adapt.params} - {"output", "as_json"}
         with busy("Writing the report"):
             write_report(
@@ -58,23 +59,8 @@ def report(method: str, output: Path, as_json: bool, **named: Any) -> None:
             )
     note(f"Wrote {output}.")
     if as_json:
-        emit(
-            document(
-                "report",
-                None if found is None else found.verdict,
-                **shift.to_dict(),
-                report=str(output),
-            )
-        )
-
-
-def _estimate(data: Data, method: str) -> PriorEstimate:
-    """Return the assessment's estimate; one of all rows, or as asked for, where it is another."""
-    shift, found = data.estimate(method), data.assess(method)
-    if found is None:
-        return shift
-    shift = following(shift, found.action)
-    return shift if shift.interval is not None else with_bounds(shift, found.estimate)
+        verdict = None if found is None else found.verdict
+        emit(document("report", verdict, **shift.to_dict(), report=str(output)))
 
 
 def command_line(ctx: click.Context) -> str:

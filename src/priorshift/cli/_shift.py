@@ -35,7 +35,7 @@ def test(
         check_resamples(resamples, alpha)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    with open_data(options.Request(**named)) as data, busy("Testing"):
+    with open_data(options.request_of(**named)) as data, busy("Testing"):
         found = detect_shift(
             *data.validation("testing for a shift"),
             sample_of(data.rows, "The test is on"),

@@ -4,7 +4,6 @@ from priorshift.evidence._actions import (
     Acted,
     Strata,
     act,
-    act_on_target,
     draw_rows_to_label,
     fit_mean,
     measure_gains,

@@ -55,18 +55,21 @@ def ungated(estimate: PriorEstimate) -> PriorEstimate:
     return estimate if estimate.strength > 0 else estimate.with_action("adapt")
 
 
-def act(estimate: PriorEstimate, y_proba: Floats, calibrated: Floats) -> Acted:
-    """Return predictions as they came, calibrated as is known, and adapted in full."""
+def act(
+    estimate: PriorEstimate, mean: PriorEstimate, y_proba: Floats, calibrated: Floats | None = None
+) -> Acted:
+    """Return predictions as they came, calibrated, and adapted in full.
+
+    They are calibrated as for the calibrated mean, unless that was done, as out of fold.
+    """
+    if calibrated is None:
+        assert mean.calibrator is not None
+        calibrated = mean.calibrator.apply(y_proba)
     if estimate.decision is None:
         adapted = ungated(estimate).adapt(Predictions.from_checked(y_proba))
     else:  # Auto has calibrated alike
         adapted = reweight(calibrated, prior_ratio(estimate.priors, estimate.source_priors))
     return Acted(y_proba, calibrated, adapted)
-
-
-def act_on_target(estimate: PriorEstimate, mean: PriorEstimate, y_proba: Floats) -> Acted:
-    """Return the same of a target, calibrated as for the calibrated mean."""
-    return act(estimate, y_proba, mean.adapt(Predictions.from_checked(y_proba)))
 
 
 def share_covariance(estimate: PriorEstimate) -> Vector:
@@ -112,7 +115,8 @@ def promise(
         Whether to adapt in full, or to calibrate only.
     """
     K = shares.shape[1]
-    new_val, new = (one.adapted if adapts else one.calibrated for one in (validation, target))
+    at = 2 if adapts else 1
+    new_val, new = validation[at], target[at]
     rows, savings = differences(goal, validation.y_proba, new_val)
     saved = np.zeros(y.size)
     saved[rows] = savings[np.arange(rows.size), y[rows]]
@@ -120,7 +124,7 @@ def promise(
     d = np.bincount(y, saved, K) / size
     deviation = (saved - d[y]) / size[y]
 
-    variance = np.array([_sum_of_squares(at[y] * deviation, groups) for at in shares])
+    variance = np.array([_sum_of_squares(p[y] * deviation, groups) for p in shares])
     if goal.name != "balanced_accuracy":  # which weighs all classes alike
         variance[2] += d @ covariance @ d
     unchanged, by_mean, by_estimate = map(Gain, (shares @ d).tolist(), np.sqrt(variance).tolist())
@@ -206,8 +210,8 @@ def rows_that_differ(goal: Goal, target: Acted) -> Mask:
     """
     if not goal.by_decisions:
         return np.ones(len(target.y_proba), bool)
-    raw, *others = (goal.decide(one) for one in target)
-    return np.asarray(np.any([raw != other for other in others], axis=0))
+    raw, calibrated, adapted = map(goal.decide, target)
+    return np.asarray((raw != calibrated) | (raw != adapted))
 
 
 def draw_rows_to_label(

@@ -33,7 +33,7 @@ from priorshift.border import (
 from priorshift.estimators import PriorEstimator, as_estimator
 from priorshift.evidence._actions import (
     Strata,
-    act_on_target,
+    act,
     fit_mean,
     measure_gains,
     rows_that_differ,
@@ -330,7 +330,7 @@ def replay(
             fitted = estimator.fit(past, classes[y[others]], classes=classes, **given)
             estimate = fitted.estimate(target)
             mean = fit_mean(fitted, classes, past, classes[y[others]], **given).estimate(target)
-            actions = act_on_target(estimate, mean, target.values)
+            actions = act(estimate, mean, target.values)
         aim = goal.at(estimate.priors)
         strata = Strata(rows_that_differ(aim, actions), np.arange(here.size), y[here])
         readings = np.array([estimate.priors, mean.priors, mean.source_priors])

@@ -53,7 +53,7 @@ from priorshift.estimators import PriorEstimate, get_estimator
 from priorshift.evidence._actions import share_covariance
 from priorshift.evidence._deviations import draw_signed, group_size
 from priorshift.evidence._results import Finding
-from priorshift.evidence._samples import float_blocks, read_samples
+from priorshift.evidence._samples import Samples, float_blocks, read_samples
 from priorshift.intervals import stratified_weights
 from priorshift.solvers import Mixtures, maximise, singular_range
 from priorshift.text import number, percent, points
@@ -80,11 +80,6 @@ class Expected:
         reach = float(ndtri((1 + level) / 2)) * error
         low, high = bounds or (-np.inf, np.inf)
         return cls(value, max(low, value - reach), min(high, value + reach))
-
-    def error(self, level: float) -> float:
-        """Return the standard error, from an interval of this level that may be cut at its ends."""
-        reach = max(self.high - self.value, self.value - self.low)
-        return max(reach / float(ndtri((1 + level) / 2)), 1e-6)
 
     def moved_to(self, value: float, bounds: tuple[float, float]) -> Expected:
         """Return another value with an interval as wide as this one; bounds cut both."""
@@ -163,37 +158,23 @@ def expected_score(
     return Expected.of(value, float(np.sqrt(noise)), confidence_level, bounds)
 
 
-def resample(
-    estimate: PriorEstimate,
-    priors: Vector,
-    y_proba: Floats,
-    y: Indices,
-    y_proba_target: Floats,
-    soft: Confusion | None = None,
-) -> tuple[Vector, float]:
+def resample(estimate: PriorEstimate, priors: Vector, samples: Samples) -> tuple[Vector, float]:
     """Draw priors that other validation and target sets might have led to.
 
     Returns their covariance, (K, K), and the optimism of a rule that adapts to them: by how much
-    its plain expected accuracy is too high.
-
-    Parameters
-    ----------
-    estimate : PriorEstimate
-    priors : ndarray of shape (K,)
-        Of the estimate, 0 for classes that validation lacks.
-    y_proba, y : ndarray of shape (n, K) and (n,)
-        Validation.
-    y_proba_target : ndarray of shape (m, K)
-    soft : Confusion, optional
-        Of validation, if it is counted already.
+    its plain expected accuracy is too high. `priors` are those of the estimate, 0 for classes that
+    validation lacks.
     """
-    rng, K = np.random.default_rng(0), priors.size
+    rng, K, own = np.random.default_rng(0), priors.size, estimate.decision
     if not estimate.n_target:  # known from elsewhere: no target led to it
         return np.zeros((K, K)), 0.0
-    soft = soft or Confusion.from_arrays(y_proba, y, decision="soft")
-    size, seen = np.maximum(np.bincount(y, minlength=K), 1), soft.seen
+    if own is not None and own["goal"] == "accuracy" and estimate.standard_error is not None:
+        return share_covariance(estimate), 0.0
+    y_proba, y, y_proba_target = samples.y_proba_val, samples.y_val, samples.y_proba_target
+    soft, size = samples.confusion, np.maximum(samples.class_counts, 1)
+    seen = soft.seen
     weights = stratified_weights(y, K, rng, N_RESAMPLES)
-    C, M, moves = soft.conditional[:, seen], len(y_proba_target), np.zeros((N_RESAMPLES, K))
+    C, M, moves = soft.conditional[:, seen], samples.n_target, np.zeros((N_RESAMPLES, K))
     q = y_proba_target.mean(axis=0, dtype=np.float64)
     blocks = (block - q for _, block in float_blocks(y_proba_target))
     noise = np.asarray(draw_signed(blocks, N_RESAMPLES, group_size(M, K), rng) / M)
@@ -358,15 +339,11 @@ def confusable_pairs(
     [(0, 1)]
     """
     first = first or Confusion.from_arrays(y_proba, y, decision="soft")
-    C = first.conditional
-    n = first.class_weights
-
-    def means(values: Floats, weight: Vector | None = None) -> Vector:
-        sums = Confusion.from_arrays(values, y, decision="soft", sample_weight=weight).counts
-        return sums / np.maximum(n, 1)
-
-    second = means(y_proba.astype(np.float64) ** 2)
-    crossed = means(y_proba, y_proba[np.arange(y.size), y].astype(np.float64))  # E[f_j f_k | k]
+    C, n, values = first.conditional, first.class_weights, y_proba.astype(np.float64)
+    of_truth = values[np.arange(y.size), y]
+    second = Confusion.from_arrays(values**2, y, decision="soft").counts / np.maximum(n, 1)
+    crossed = Confusion.from_arrays(y_proba, y, decision="soft", sample_weight=of_truth).counts
+    crossed /= np.maximum(n, 1)  # E[f_j f_k | k]
     own_mean, own_square = np.diagonal(C), np.diagonal(second)
     # Var(f_k - f_j | k), entry [j, k]
     moment = own_square - 2 * crossed + second
@@ -433,19 +410,14 @@ def diagnose(
     before = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)
     adapted = estimate.adapt(Predictions.from_checked(samples.y_proba_val))
     after = (adapted.argmax(axis=1) == y).astype(np.float64)
-    own = estimate.decision
-    told = own if own is not None and own["goal"] == "accuracy" else None
-    if told is not None and estimate.standard_error is not None:
-        covariance, optimism = share_covariance(estimate), 0.0
-    else:
-        rows = samples.y_proba_val, y, samples.y_proba_target
-        covariance, optimism = resample(estimate, priors, *rows, samples.confusion)
+    covariance, optimism = resample(estimate, priors, samples)
     known = (priors, covariance, confidence_level)
     expected_before = expected_score(before, y, *known, (0.0, 1.0))
     expected_after = expected_score(after, y, *known, (0.0, 1.0), optimism)
     gain = expected_score(after - before, y, *known, (-1.0, 1.0), optimism)
-    if told is not None:
-        own_gain = told["expected_gain"], told["expected_gain_se"]
+    own = estimate.decision
+    if own is not None and own["goal"] == "accuracy":
+        own_gain = own["expected_gain"], own["expected_gain_se"]
         gain = Expected.of(*own_gain, confidence_level, (-1.0, 1.0))
         expected_after = expected_after.moved_to(expected_before.value + gain.value, (0.0, 1.0))
     largest, smallest = singular_range(samples.C[:, seen])
@@ -532,7 +504,6 @@ def expected_accuracy(
         raise ValueError("validation has no sample of any class that priors give a share.")
     shares, covariance = shares / shares.sum(), np.zeros((K, K))
     if estimate is not None:
-        rows = samples.y_proba_val, y, samples.y_proba_target
-        covariance, _ = resample(estimate, shares, *rows)
+        covariance, _ = resample(estimate, shares, samples)
     right = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)
     return expected_score(right, y, shares, covariance, confidence_level, (0.0, 1.0))

@@ -6,6 +6,7 @@ so they look more certain than they are.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -34,12 +35,6 @@ class Samples:
     class_counts : ndarray of shape (n_classes,)
         Validation rows per class.
     n_val, n_target : int
-    confusion : Confusion
-        Of validation's soft decisions.
-    C : ndarray of shape (n_classes, n_classes)
-        Mean prediction by class, a column of 0 for a class that validation lacks.
-    q : ndarray of shape (n_classes,)
-        Mean prediction of the target.
     """
 
     def __init__(
@@ -51,13 +46,26 @@ class Samples:
         self.class_counts = np.bincount(y_val, minlength=classes.size)
         self.n_val, self.n_target = y_val.size, y_proba_target.shape[0]
 
-        def count() -> Confusion:
-            return Confusion.from_arrays(self.y_proba_val, y_val, decision="soft")
+    @cached_property
+    def confusion(self) -> Confusion:
+        """Validation's soft decisions by class, counted once for these checked predictions."""
 
-        key = ("confusion", "soft")  # counted once for these checked predictions
-        self.confusion = validation.once(self.y_proba_val, key, (y_val, None), count)
-        self.C: Vector = self.confusion.conditional
-        self.q = DecisionCounts.from_arrays(y_proba_target, decision="soft").frequencies
+        def count() -> Confusion:
+            return Confusion.from_arrays(self.y_proba_val, self.y_val, decision="soft")
+
+        key = ("confusion", "soft")
+        return self.validation.once(self.y_proba_val, key, (self.y_val, None), count)
+
+    @cached_property
+    def C(self) -> Vector:  # noqa: N802
+        """Mean prediction by class, a column of 0 for a class that validation lacks."""
+        conditional: Vector = self.confusion.conditional
+        return conditional
+
+    @cached_property
+    def q(self) -> Vector:
+        """Mean prediction of the target."""
+        return DecisionCounts.from_arrays(self.y_proba_target, decision="soft").frequencies
 
     def effective_size(self, priors: Vector) -> float:
         """Return how many draws from the mixture C p the validation set is worth."""
@@ -179,7 +187,7 @@ def as_file(y_proba: Floats) -> Floats:
 def at_one_precision(samples: Samples) -> tuple[Samples, tuple[str, ...]]:
     """Round the finer side as the coarser one was rounded, and say so."""
     val, target = precision_of(samples.y_proba_val), precision_of(samples.y_proba_target)
-    coarse = min((one for one in (val, target) if one), key=lambda one: one.decimals, default=None)
+    coarse = min(filter(None, (val, target)), default=None)
     if coarse is None or (val and target and val.decimals == target.decimals):
         return samples, ()
     sides = [samples.y_proba_val, samples.y_proba_target]

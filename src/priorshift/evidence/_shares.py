@@ -40,15 +40,17 @@ def hedge_shares(
     wider = kind.unexplained / 4
     low, high = (p, p) if estimate.interval is None else estimate.interval.T
     if supported:
-        return _bounded(estimate, p, np.minimum(low, m) - wider, np.maximum(high, m) + wider, level)
+        return _with_bounds(
+            estimate, p, np.minimum(low, m) - wider, np.maximum(high, m) + wider, level
+        )
     error = np.sqrt(before * (1 - before) * (1 / n_val + 1 / max(mean.n_target, 1)))
     reach = float(ndtri((1 + level) / 2)) * error
-    bounds = [(low, high), (before - reach, before + reach)]
-    bounds.append((m, m) if mean.interval is None else tuple(mean.interval.T))
+    m_low, m_high = (m, m) if mean.interval is None else mean.interval.T
+    lower = np.min([low, before - reach, m_low], axis=0) - wider
+    upper = np.max([high, before + reach, m_high], axis=0) + wider
     trust = (kind.explained or 0.0) ** 2 * min(1.0, 2 / max(kind.amplification, 1e-9))
     shares = (m + before + trust * (p - before)) / 2
-    lower, upper = (np.array(ends) for ends in zip(*bounds, strict=True))
-    return _bounded(mean, shares, lower.min(axis=0) - wider, upper.max(axis=0) + wider, level)
+    return _with_bounds(mean, shares, lower, upper, level)
 
 
 def shares_by_history(
@@ -57,7 +59,7 @@ def shares_by_history(
     """Return both readings and the shares before, weighed by how far each was off in the past."""
     readings = np.array([estimate.priors, mean.priors, mean.source_priors])
     shares, reach = past.weights() @ readings, past.spread(level)
-    return _bounded(mean, shares, shares - reach, shares + reach, level)
+    return _with_bounds(mean, shares, shares - reach, shares + reach, level)
 
 
 def shares_by_labels(
@@ -73,11 +75,11 @@ def shares_by_labels(
     found = np.maximum(reading.priors + weight * (shares - reading.priors), 0.0)
     found = found / found.sum()
     reach = z * np.sqrt(weight * variance)
-    bounded = _bounded(reading, found, found - reach, found + reach, level)
+    bounded = _with_bounds(reading, found, found - reach, found + reach, level)
     return replace(bounded, method="ppi", interval_method="prediction-powered")
 
 
-def _bounded(
+def _with_bounds(
     like: PriorEstimate, shares: Vector, low: Vector, high: Vector, level: float
 ) -> PriorEstimate:
     bounds = np.clip(np.column_stack([np.minimum(low, shares), np.maximum(high, shares)]), 0.0, 1.0)

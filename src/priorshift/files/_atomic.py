@@ -70,7 +70,12 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if os.name == "nt":  # Windows moves no open file; elsewhere it stays locked
             stream.close()
         temporary.replace(goal)
-        _sync_folder(goal.parent)
+        with suppress(OSError):  # Windows opens no folder; some network drives cannot wait
+            folder = os.open(goal.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)  # names are on the disk, too
+            finally:
+                os.close(folder)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:
@@ -123,16 +128,6 @@ def followed(path: str | os.PathLike[str]) -> Path:
             raise PermissionError(f"{goal} is a link of another user; remove it, or name its file.")
         goal = goal.parent / goal.readlink()
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-
-
-def _sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the system can."""
-    with suppress(OSError):  # Windows opens no folder; some network drives cannot wait
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
 
 
 def lock(number: int) -> bool:

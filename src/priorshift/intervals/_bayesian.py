@@ -12,12 +12,10 @@ needs 50 rounds and more for one independent draw. So there are many chains, sid
 array, and each starts from its own draw: C from validation alone, p by EM on it.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.sparse import csr_array
 
-from priorshift._typing import Indices, Mask, Vector
+from priorshift._typing import Mask, Vector
 from priorshift.border import as_generator, map_rows
 from priorshift.intervals._interval import IntervalRequest, PriorInterval
 
@@ -82,86 +80,66 @@ def posterior_draws(
     counts = np.rint(decision_counts).astype(np.int64)
     fixed = np.asarray(confusion_counts, np.float64) + pseudo_counts
     alpha = np.broadcast_to(np.asarray(alpha, np.float64), fixed.shape[1:])
-    model = _Cells.of(fixed, counts)
+    K, total = alpha.size, max(int(counts.sum()), 1)
+    # cells of C decision by decision, the likeliest class first, without what is impossible: at
+    # K = 100 four cells of five
+    of_class = np.argsort(-fixed, axis=1, kind="stable")
+    of_class = of_class[:, : max(1, int((fixed > 0).sum(axis=1).max()))]
+    fixed = np.take_along_axis(fixed, of_class, axis=1)
+    places = (of_class.ravel(), np.arange(of_class.size))
+    member = csr_array((np.ones(of_class.size), places), (K, of_class.size))
     n_chains = min(N_CHAINS, n_draws)
     n_kept = -(-n_draws // n_chains)
+    rounds = WARM_UP + n_kept * thin
+
+    def sum_by_class(cells: Vector) -> Vector:
+        return np.asarray(member @ cells.reshape(len(cells), -1).T).T
+
+    def draw_columns(concentration: Vector, rng: np.random.Generator) -> Vector:
+        gamma = rng.standard_gamma(concentration)
+        return gamma / np.maximum(sum_by_class(gamma), TINY)[:, of_class]
+
+    def shares(C: Vector, p: Vector) -> Vector:
+        """Return the chance of each class given a decision, r."""
+        joint = C * p[:, of_class]
+        joint[..., 0] += TINY  # a decision that no class explains is given to its likeliest
+        return joint / joint.sum(axis=2, keepdims=True)
+
+    def run(n: int, rng: np.random.Generator) -> Vector:
+        """Run n chains; return draws of population and realised shares, (2, n_kept, n, K)."""
+        C = draw_columns(np.broadcast_to(fixed, (n, *fixed.shape)), rng)
+        # a spread-out start: near-maximal p for each chain's own C and a newly drawn target
+        drawn = rng.standard_gamma(np.broadcast_to(counts + 0.5, (n, counts.size)))
+        drawn *= (counts.sum() / drawn.sum(axis=1))[:, None]
+        p = np.full((n, K), 1 / K)
+        for _ in range(EM_STEPS):
+            p = sum_by_class(shares(C, p) * drawn[..., None]) + alpha / 2
+            p /= p.sum(axis=1, keepdims=True)
+        draws = np.empty((2, n_kept, n, K))
+        for step in range(1 - WARM_UP, n_kept * thin + 1):
+            allocated = rng.multinomial(counts, shares(C, p)).astype(np.float64)
+            found = sum_by_class(allocated)
+            p = rng.standard_gamma(alpha + found)
+            p /= p.sum(axis=1, keepdims=True)
+            C = draw_columns(fixed + allocated, rng)
+            if step > 0 and step % thin == 0:
+                draws[:, step // thin - 1] = p, found / total
+        return draws
+
     # groups do not depend on the number of threads, so neither do the draws
-    size = min(max(1, CHAIN_CELLS // model.fixed.size), n_chains)
+    size = min(max(1, CHAIN_CELLS // fixed.size), n_chains)
     sizes = [min(size, n_chains - first) for first in range(0, n_chains, size)]
     seeds = as_generator(random_state).integers(2**63, size=len(sizes))
 
     def kernel(part: slice) -> list[Vector]:
-        return [
-            _run(model, alpha, n_kept, thin, of_group, np.random.default_rng(seed))
-            for of_group, seed in zip(sizes[part], seeds[part], strict=True)
-        ]
+        groups = zip(sizes[part], seeds[part], strict=True)
+        return [run(n, np.random.default_rng(seed)) for n, seed in groups]
 
-    rounds = WARM_UP + n_kept * thin
-    work = float(n_chains * rounds * model.fixed.size * 16)  # random numbers cost more than sums
+    work = float(n_chains * rounds * fixed.size * 16)  # random numbers cost more than sums
     parts = map_rows(kernel, len(sizes), work=work, n_parts=len(sizes))
-    draws = np.concatenate([group for part in parts for group in part], axis=2)
-    priors, realised = draws.reshape(2, -1, alpha.size)[:, :n_draws]
+    drawn = np.concatenate([group for part in parts for group in part], axis=2)
+    priors, realised = drawn.reshape(2, -1, K)[:, :n_draws]
     return priors, realised
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """The cells of C that are possible, decision by decision, the likeliest class first."""
-
-    fixed: Vector  # validation and pseudo-counts of each decision's W likeliest classes, (D, W)
-    of_class: Indices  # which classes these are, (D, W)
-    member: csr_array  # 1 where a cell belongs to a class, (K, D * W): sums cells by class
-    counts: Indices  # decisions of the target, (D,)
-
-    @classmethod
-    def of(cls, fixed: Vector, counts: Indices) -> "_Cells":
-        """Leave out what is impossible: at K = 100 four cells of five."""
-        order = np.argsort(-fixed, axis=1, kind="stable")
-        order = order[:, : max(1, int((fixed > 0).sum(axis=1).max()))]
-        cell = np.arange(order.size)
-        ones, K = np.ones(order.size), fixed.shape[1]
-        member = csr_array((ones, (order.ravel(), cell)), (K, order.size))
-        return cls(np.take_along_axis(fixed, order, axis=1), order, member, counts)
-
-    def sum_by_class(self, cells: Vector) -> Vector:
-        """Return sums of cells, (chains, D, W), by class: (chains, K)."""
-        return np.asarray(self.member @ cells.reshape(len(cells), -1).T).T
-
-    def columns(self, concentration: Vector, rng: np.random.Generator) -> Vector:
-        """Draw each chain's columns of C."""
-        gamma = rng.standard_gamma(concentration)
-        return gamma / np.maximum(self.sum_by_class(gamma), TINY)[:, self.of_class]
-
-    def shares(self, C: Vector, p: Vector) -> Vector:
-        """Return the chance of each class given a decision, r."""
-        joint = C * p[:, self.of_class]
-        joint[..., 0] += TINY  # a decision that no class explains is given to its likeliest
-        return joint / joint.sum(axis=2, keepdims=True)
-
-
-def _run(
-    model: _Cells, alpha: Vector, n_kept: int, thin: int, n_chains: int, rng: np.random.Generator
-) -> Vector:
-    """Run some chains; return draws of population and realised shares, (2, n_kept, chains, K)."""
-    C = model.columns(np.broadcast_to(model.fixed, (n_chains, *model.fixed.shape)), rng)
-    # a spread-out start: near-maximal p for each chain's own C and a newly drawn target
-    drawn = rng.standard_gamma(np.broadcast_to(model.counts + 0.5, (n_chains, model.counts.size)))
-    drawn *= (model.counts.sum() / drawn.sum(axis=1))[:, None]
-    p = np.full((n_chains, alpha.size), 1 / alpha.size)
-    for _ in range(EM_STEPS):
-        p = model.sum_by_class(model.shares(C, p) * drawn[..., None]) + alpha / 2
-        p /= p.sum(axis=1, keepdims=True)
-    draws = np.empty((2, n_kept, n_chains, alpha.size))
-    total = max(int(model.counts.sum()), 1)
-    for step in range(1 - WARM_UP, n_kept * thin + 1):
-        allocated = rng.multinomial(model.counts, model.shares(C, p)).astype(np.float64)
-        of_class = model.sum_by_class(allocated)
-        p = rng.standard_gamma(alpha + of_class)
-        p /= p.sum(axis=1, keepdims=True)
-        C = model.columns(model.fixed + allocated, rng)
-        if step > 0 and step % thin == 0:
-            draws[:, step // thin - 1] = p, of_class / total
-    return draws
 
 
 def credible_interval(draws: Vector, priors: Vector, request: IntervalRequest) -> PriorInterval:

@@ -35,7 +35,7 @@ from priorshift.files import (
     write_text,
 )
 from priorshift.monitor._past import ONLINE
-from priorshift.monitor._steps import MAX_HISTORY, plain_time
+from priorshift.monitor._steps import plain_time
 
 if TYPE_CHECKING:
     from priorshift.monitor._monitor import PriorMonitor
@@ -140,26 +140,12 @@ def _unpack_monitor(cls: type[PriorMonitor], content: dict[str, Any]) -> PriorMo
     monitor._alarm = _unpack(content["alarm"], monitor._alarm, "alarm")
     history = _unpack(content["history"], monitor.history, "history")
     monitor._records.extend(history.records())
-    n, past, alarm = monitor.n_batches_, monitor._past, monitor._alarm
-    for pools in (past.pools, alarm.pools):
-        starts, seen = pools.starts, pools.n_batches
-        rising = (np.diff(starts, prepend=-1) > 0).all() and (starts < seen).all()
-        if not rising or not 0 <= seen <= n or (seen and starts[:1] != [0]):
-            raise ValueError("the starts of its pools are not batches in their order")
-    sound = alarm.threshold > 0 and alarm.largest >= max(0.0, alarm.log_e_value)
-    if not sound or past.squares < 0:
-        raise ValueError("its alarm or its weights cannot be true")
-    expected = np.arange(n - len(history), n)
-    if len(history) > MAX_HISTORY or not np.array_equal(history.index, expected):
-        raise ValueError("'history.index' does not count the batches")
-    for name in ("priors", "own_priors"):
-        if not (np.abs(getattr(history, name).sum(axis=1) - 1) <= 1e-6).all():
-            raise ValueError(f"'history.{name}' do not sum to 1")
+    past, alarm = monitor._past, monitor._alarm
     counts = np.ones(monitor.classes_.size)
     after = past.add(counts, window=monitor.window, half_life=float(monitor.half_life))
     with warnings.catch_warnings():  # take a batch on trial
         warnings.simplefilter("ignore")
-        for before in (past, after) if n else (after,):
+        for before in (past, after) if monitor.n_batches_ else (after,):
             for online in ONLINE:
                 monitor._estimate_from(before, online)
         if not np.isfinite(alarm.add(counts).log_e_value):

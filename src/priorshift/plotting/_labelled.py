@@ -241,7 +241,7 @@ class ReliabilityDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_, histogram_ax_ : Axes, Figure and Axes
+    ax_, figure_ : Axes and Figure
         Set by `plot`.
 
     Examples
@@ -312,7 +312,7 @@ class ReliabilityDisplay(Display):
         return 5.2, 5.8
 
     def plot(self, ax: "Axes | None" = None) -> Self:
-        """Plot the diagram, with the histogram as a strip at the bottom of the same axes.
+        """Plot the diagram, with the histogram as a strip at the bottom.
 
         Parameters
         ----------
@@ -343,27 +343,20 @@ class ReliabilityDisplay(Display):
         ax.set_ylabel("share of right predictions", y=(0.5 + self.STRIP) / (1.02 + self.STRIP))
         ax.grid(alpha=0.3)
         bare(ax, "bottom")
-        # below 0 of the diagram, where nothing else is: no layout can cut it off
-        strip = ax.inset_axes((0, 0, 1, 0.8 * self.STRIP / (1.02 + self.STRIP)))
-        strip.stairs(self.histogram, HISTOGRAM_EDGES, fill=True, color=GREY)
-        strip.set_xlim(ax.get_xlim())
-        strip.set_ylim(0, 1.05 * self.histogram.max())
-        strip.set_xticks([])
-        strip.set_yticks([self.histogram.max()], [f"{int(self.histogram.max()):,}"])
-        strip.tick_params(length=0)
-        strip.set_facecolor("none")
-        strip.annotate(
-            "samples",
-            (0, 1),
+        # rows by confidence, below 0 of the diagram, where nothing else is
+        most = int(self.histogram.max())
+        heights = 0.8 * self.STRIP * self.histogram / max(most, 1) - self.STRIP
+        ax.stairs(heights, HISTOGRAM_EDGES, baseline=-self.STRIP, fill=True, color=GREY)
+        ax.annotate(
+            f"samples, up to {most:,} per bar",
+            (0, 0),
+            xycoords=("axes fraction", "data"),
             xytext=(4, -2),
-            xycoords="axes fraction",
             textcoords="offset points",
             va="top",
             fontsize="small",
             color=ink(),
         )
-        bare(strip, "bottom")
-        self.histogram_ax_ = strip
         accuracy, confidence = (
             float(np.average(of, weights=self.rows)) for of in (self.accuracy, self.confidence)
         )

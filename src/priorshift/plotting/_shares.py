@@ -351,8 +351,15 @@ class ComparisonDisplay(Display):
         most = min(self.MAX_CLASSES, max(3, self.MAX_DOTS // len(self.methods)))
         if self.classes.size <= most:
             return np.arange(self.classes.size)
-        known = self.priors if self.truth is None else np.vstack([self.truth, self.priors])
+        judged = self._estimating() or [0]
+        known = self.priors[judged]
+        if self.truth is not None:
+            known = np.vstack([self.truth, known])
         return movers(np.ptp(known, axis=0), most)
+
+    def _estimating(self) -> list[int]:
+        """Return the methods that look at the target, unlike `na`."""
+        return [m for m, name in enumerate(self.methods) if traits_of(name).outputs != "ignored"]
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Plot priors by class and method; of many classes, those on which methods differ most.
@@ -378,7 +385,7 @@ class ComparisonDisplay(Display):
         told = f"{plural(n_methods, 'method')}, {plural(self.classes.size, 'class', 'classes')}"
         if rows.size < self.classes.size:
             told += f"; the {rows.size} on which methods differ most"
-        judged = [m for m, name in enumerate(self.methods) if traits_of(name).outputs != "ignored"]
+        judged = self._estimating()
         if len(judged) > 1:
             distances = self.distances[np.ix_(judged, judged)]
             pair = np.unravel_index(np.argmax(distances), distances.shape)

@@ -42,9 +42,6 @@ ROUNDING = 1e-9
 ENOUGH = 10
 """Validation rows from which on a class's errors are worth ranking."""
 
-TYPED = 12
-"""Classes whose shares a command can be given by hand."""
-
 WIDTHS = (0.04, 0.02, 0.01, 0.004, 0.002, 0.001, 0.0004, 0.0002, 0.0001)
 """Full widths of intervals to plan labels for."""
 
@@ -311,7 +308,7 @@ def plan_labels(estimate: PriorEstimate, confusion: Confusion | None) -> list[di
     A sensible width is at most half of the largest share: of a thousand classes, none has a share
     for which 4 points would say anything.
     """
-    priors = planned_shares(estimate)
+    priors = estimate.priors
     widths = [next((w for w in WIDTHS if w <= float(priors.max()) / 2), WIDTHS[-1])]
     if estimate.interval is not None:
         half = float(f"{float(np.ptp(estimate.interval, axis=1).max()) / 2:.2g}")
@@ -326,12 +323,6 @@ def plan_labels(estimate: PriorEstimate, confusion: Confusion | None) -> list[di
         )
         plans.append({"width": width, "labels": int(n), "with_predictions": n.with_predictions})
     return plans
-
-
-def planned_shares(estimate: PriorEstimate) -> Vector:
-    """Return the shares to plan for: rounded where a command names them, so that it agrees."""
-    few = estimate.classes.size <= TYPED
-    return np.round(estimate.priors, 4) if few else estimate.priors
 
 
 @dataclass(frozen=True, eq=False)

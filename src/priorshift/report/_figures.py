@@ -31,27 +31,17 @@ INK, LINES = "#010203", "#040506"
 
 FONT_SIZE = 10.5
 
+_COLOURS = {
+    INK: "text.color axes.labelcolor axes.titlecolor xtick.color ytick.color legend.labelcolor",
+    LINES: "axes.edgecolor grid.color legend.edgecolor",
+    "none": "figure.facecolor axes.facecolor savefig.facecolor legend.facecolor",
+}
+_SIZES = {
+    FONT_SIZE: "font.size axes.labelsize axes.titlesize",
+    FONT_SIZE - 1: "xtick.labelsize ytick.labelsize legend.fontsize",
+}
 _STYLE: dict[Any, Any] = {
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.labelcolor": INK,
-    "axes.edgecolor": LINES,
-    "grid.color": LINES,
-    "legend.edgecolor": LINES,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "legend.facecolor": "none",
     "legend.frameon": False,
-    "font.size": FONT_SIZE,
-    "axes.labelsize": FONT_SIZE,
-    "axes.titlesize": FONT_SIZE,
-    "xtick.labelsize": FONT_SIZE - 1,
-    "ytick.labelsize": FONT_SIZE - 1,
-    "legend.fontsize": FONT_SIZE - 1,
     "legend.columnspacing": 1.0,
     "legend.handlelength": 1.4,
     "legend.handletextpad": 0.4,
@@ -59,6 +49,8 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "priorshift",  # ids are the same at every run
 }
+for _value, _names in (_COLOURS | _SIZES).items():
+    _STYLE |= dict.fromkeys(_names.split(), _value)
 
 
 @contextmanager
@@ -86,7 +78,7 @@ def draw_figures(facts: Facts) -> dict[str, str]:
             display = ComparisonDisplay(
                 shares, list(estimates), comparison.classes, comparison.truth
             )
-            size = (WIDTH, display.figsize()[1])
+            size = (WIDE, display.figsize()[1])
             about = "Priors of the classes on which the compared methods differ most."
             figures["methods"] = draw_svg(display.plot, "methods", size, about)
         if past is not None:

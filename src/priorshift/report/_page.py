@@ -7,13 +7,11 @@ import math
 import os
 import platform
 import re
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
-from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +25,7 @@ from priorshift.compare import Scores
 from priorshift.estimators import PriorEstimate, Reference, traits_of
 from priorshift.exceptions import missing
 from priorshift.files import write_text
-from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, TYPED, Facts, gather, planned_shares
+from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, Facts, gather
 from priorshift.report._figures import draw_figures
 from priorshift.text import listed, number, plural, quoted, short_percent, shorten, shown_text
 from priorshift.words import ENOUGH_POWER, fact, say
@@ -46,20 +44,6 @@ CALIBRATION = Reference("Guo et al., 2017", "https://arxiv.org/abs/1706.04599")
 
 MOST_PAIRS = 100
 """Pairs kept of those that cannot be told apart: a thousand classes may have 100,000."""
-
-PLANNED = (
-    "--validation",
-    "--labels",
-    "--key",
-    "--label-column",
-    "--class-columns",
-    "--positive-class",
-    "--predicted-column",
-)
-"""Options that name validation data, as `priorshift plan` takes them too."""
-
-PLANNED_FLAGS = ("--drop-missing", "--any-size", "--logits", "--renormalise")
-"""Those of them that take no value."""
 
 
 def render_report(
@@ -161,7 +145,6 @@ def render_report(
         moves=[(names[k], describe_move(facts, k)) for k in moved],
         unsure=unsure,
         figures=draw_figures(facts),
-        plan_command=_plan_command(facts, options) if facts.plans else "",
         options=options,
         same=np.array_equal(shown.priors, estimate.priors),
         vague=vaguest_share(shown),
@@ -365,27 +348,6 @@ def round_up(largest: float) -> float:
     return float(f"{np.ceil(largest / step - 1e-9) * step:.6g}")
 
 
-def _plan_command(facts: Facts, options: str | None) -> str:
-    """Return the command that plans again: with the shares typed, or from a file if many."""
-    options = options or "--validation validation.csv --target target.csv"
-    words = shlex.split(options)
-    shown = facts.shown
-    files = list(takewhile(lambda word: not word.startswith("--"), words))
-    kept = ["--validation", files[0]] if len(files) == 2 else []
-    kept += [flag for flag in PLANNED_FLAGS if flag in words]
-    for option, value in pairwise(words):
-        kept += [option, value] if option in PLANNED else []
-    plan = shlex.join(["priorshift", "plan", "--width", f"{facts.plans[0]['width']:g}", *kept])
-    if shown.confidence_level not in (None, 0.95):
-        plan += f" --confidence-level {shown.confidence_level:g}"
-    names = [str(name) for name in shown.classes.tolist()]
-    if len(names) <= TYPED and not any(set(',"=\n') & set(name) for name in names):
-        pairs = zip(names, planned_shares(shown).tolist(), strict=True)
-        return f"{plan} --priors {shlex.quote(','.join(f'{k}={p:.4g}' for k, p in pairs))}"
-    command = "estimate" if facts.assessment is None else "assess"
-    return f"priorshift {command} {options} --output shares.csv\n{plan} --priors shares.csv"
-
-
 # The numbers as JSON
 
 
@@ -522,11 +484,11 @@ def _environment() -> "Environment":
     environment.filters |= {
         "short": short_percent,
         "cells": table_cells,
-        "bounded": _bounded,
-        "pluck": _pluck,
-        "scores_of": _scores_of,
-        "some": _some,
-        "together": _together,
+        "bounded": _interval_cells,
+        "pluck": _attributes_of,
+        "scores_of": _score_cells,
+        "some": _name_few,
+        "together": _keep_whole,
         "isinf": np.isinf,
     }
     more = ("at_level", "plural", "percents", "numbers", "movers", "short_percent", "signed")
@@ -563,7 +525,7 @@ def make_cell(value: Any, show: Callable[[Any], str] | None) -> tuple[str, Any]:
     return show(value), int(value) if value.is_integer() else float(f"{value:.6g}")
 
 
-def _bounded(reading: PriorEstimate) -> list[tuple[str, float]]:
+def _interval_cells(reading: PriorEstimate) -> list[tuple[str, float]]:
     """Return cells of shares with their intervals."""
     shares, bounds = reading.priors.tolist(), reading.interval
     if bounds is None:
@@ -573,12 +535,12 @@ def _bounded(reading: PriorEstimate) -> list[tuple[str, float]]:
     return [(f"{text.percent(share)} ({span})", share) for share, span in shown]
 
 
-def _scores_of(scores: Iterable[Column], side: Scores) -> list[tuple[str, Any]]:
+def _score_cells(scores: Iterable[Column], side: Scores) -> list[tuple[str, Any]]:
     """Return cells of the scores on one side."""
     return [make_cell(getattr(side, name), show) for _, name, show in scores]
 
 
-def _pluck(items: Iterable[Any], path: str) -> Labels:
+def _attributes_of(items: Iterable[Any], path: str) -> Labels:
     """Return an attribute of each item, or an attribute of that; None where there is none."""
     found = list(items)
     for name in path.split("."):
@@ -591,7 +553,7 @@ def place(share: float, scale: float) -> float:
     return round(1 + 97 * min(share / scale, 1.0), 2)
 
 
-def _some(which: Indices, names: Labels) -> str:
+def _name_few(which: Indices, names: Labels) -> str:
     """Name a few classes of many."""
     if which.size <= 3:
         return listed([quoted(names[k]) for k in which])
@@ -599,7 +561,7 @@ def _some(which: Indices, names: Labels) -> str:
     return f"{plural(which.size, 'class', 'classes')} ({shown}, …)"
 
 
-def _together(sentence: str) -> "Markup":
+def _keep_whole(sentence: str) -> "Markup":
     """Keep lines from breaking at the hyphens of method names."""
     from markupsafe import Markup, escape
 
