@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.files import open_predictions
+from priorshift.files import open_predictions, sign, verify
 
 pytestmark = pytest.mark.usefixtures("no_verdict")
 
@@ -115,8 +115,8 @@ def test_adapters_that_do_not_fit(files, write, data, refuse, adapter, tmp_path)
     two = write("t.npy", data.y_proba[:, :2] / data.y_proba[:, :2].sum(axis=1, keepdims=True))
     output = ("--output", tmp_path / "o.npy")
     assert "2 columns" in refuse(1, "adapt", "--adapter", adapter, "--target", two, *output)
-    found = json.loads(adapter.read_text()) | {"schema_version": 9}
-    adapter.write_text(json.dumps(found))
+    later = verify(json.loads(adapter.read_text())) | {"schema_version": 9}
+    adapter.write_text(json.dumps(sign(later)))
     assert "found 9" in refuse(1, "adapt", "--adapter", adapter, "--target", files[1])
     adapter.write_text("{")
     assert "not JSON" in refuse(1, "adapt", "--adapter", adapter, "--target", files[1])

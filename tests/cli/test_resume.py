@@ -109,6 +109,27 @@ def test_the_priors_are_not_estimated_again(interrupted, ok, monkeypatch):
     assert "Going on after row 100" in ok(*interrupted).stderr
 
 
+def test_rows_without_predictions_are_not_counted(data, files, write, ask, run, monkeypatch, small):
+    y_proba = data.y_proba.astype(object)
+    y_proba[:30] = ""
+    target = write("holed.csv", y_proba)
+    words = ("adapt", "--validation", files[0], "--target", target, "--drop-missing", "--output")
+    whole = ask(*words, target.with_name("whole.csv"))
+    n_blocks, adapt = [], ps.PriorEstimate.adapt
+
+    def stop(*arguments, **options):
+        n_blocks.append("from_logits" in options)
+        if sum(n_blocks) == 3:
+            raise KeyboardInterrupt
+        return adapt(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ps.PriorEstimate, "adapt", stop)
+        assert run(*words, target.with_name("new.csv"), "--json").exit_code == 130
+    resumed = ask(*words, target.with_name("new.csv"))
+    assert resumed | {"output": None} == whole | {"output": None}
+
+
 @pytest.mark.parametrize(
     "change", [("--method", "scm-l"), ("--source-priors", "ant=2,bee=1,cow=1"), ("touch",)]
 )

@@ -212,8 +212,7 @@ def _matrix_nats(setting: _Setting) -> float:
     """
     penalty = Penalty(RIDGES[-1], RIDGES[-1] * setting.spread, 1.0)
     objective = Objective(setting.likelihood, MATRIX, penalty, setting.start)
-    fitted = fit_map(objective, setting.start, MATRIX_GTOL, MAX_ITER, MATRIX_FTOL).map
-    return setting.likelihood.value(fitted) + penalty.value_and_gradient(fitted)[0]
+    return fit_map(objective, setting.start, MATRIX_GTOL, MAX_ITER, MATRIX_FTOL).nats
 
 
 def _path(
@@ -231,7 +230,7 @@ def _path(
     how: dict[str, Any] = {"gtol": GTOL, "ftol": FTOL, "max_iter": MAX_ITER}
     if family == MATRIX:  # which is fitted without each fold by itself
         near = float(start.slope[0])
-        parts = (likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds)
+        parts = likelihood.without(folds)
         starts = [fit_temperature(part, prior=1.0, start=near, tol=1e-3).map for part in parts]
         how |= {"starts": starts, "gtol": MATRIX_GTOL, "ftol": MATRIX_FTOL}
     least = min(other.nats for other in others)

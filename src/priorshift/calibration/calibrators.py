@@ -453,9 +453,10 @@ class BCTS(_Calibrator):
 
         start = np.ones(1 + likelihood.offset.size, np.float32)  # of temperature and biases
         theta, n_iter = released_lbfgs(evaluate, start, n_steps)
-        least = float(np.abs(evaluate(theta)[1]).max())
+        mean, slope = evaluate(theta)
+        least = float(np.abs(slope).max())
         trouble = "" if least <= GRADIENT_TOLERANCE else f"its gradient is still {least:.2g}"
-        return FittedMap(map_of(theta), n_iter, trouble)
+        return FittedMap(map_of(theta), n_iter, trouble, float(mean) * likelihood.total)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -132,9 +132,8 @@ def cross_fit(
     `start` is the best temperature, which has no ridge to choose.
     """
     if family == TEMPERATURE:
-        others = ([rows for rows in folds if rows is not fold] or [fold] for fold in folds)
-        slope = float(start.slope[0])
-        without = [fit_temperature(likelihood.on(rows), start=slope).map for rows in others]
+        others, slope = likelihood.without(folds), float(start.slope[0])
+        without = [fit_temperature(other, start=slope).map for other in others]
         return CrossFit(0.0, start, tuple(without), out_of_fold(likelihood, without, folds))
     penalties = [Penalty(ridge) for ridge in ridges]
     found = along_ridges(

@@ -45,24 +45,25 @@ class Penalty:
 
     def value_and_gradient(self, at: ScoreMap) -> tuple[float, ScoreMap]:
         """Return the penalty and its gradient."""
-        n = at.slope.shape[0]
-        identity = np.ones(n) if at.slope.ndim == 1 else np.eye(n)
-        mean = max(float((at.slope * identity).sum() / at.bias.size), 1e-6)
-        uneven = at.slope - mean * identity
-        value = self.bias * float(at.bias @ at.bias) + self.slope * float((uneven**2).sum())
-        slope = self.slope * uneven
+        n, uneven = at.bias.size, at.slope.copy()
+        even = uneven if uneven.ndim == 1 else uneven.reshape(-1)[:: n + 1]  # the diagonal
+        mean = max(float(even.sum()) / n, 1e-6)
+        even -= mean
+        value = self.bias * float(at.bias @ at.bias) + self.slope * float(np.vdot(uneven, uneven))
+        uneven *= self.slope
         if self.temperature:
             value += self.temperature * np.log(mean) ** 2
-            slope += self.temperature * np.log(mean) / (mean * at.bias.size) * identity
-        return value / 2, ScoreMap(slope, self.bias * at.bias)
+            even += self.temperature * np.log(mean) / (mean * n)
+        return value / 2, ScoreMap(uneven, self.bias * at.bias)
 
 
 class FittedMap(NamedTuple):
-    """A map, the iterations it took, and what went wrong."""
+    """A map, the iterations it took, what went wrong, and its penalised loss in nats."""
 
     map: ScoreMap
     n_iter: int
     trouble: str
+    nats: float
 
 
 class FittedPath(NamedTuple):
@@ -119,7 +120,7 @@ def fit_temperature(
         trouble = _exhausted(n_iter)
     if t <= LOG_SLOPES[0]:
         trouble = "no finite temperature is best, as the outputs rank labels no better than chance"
-    return FittedMap(ScoreMap(np.full(K, np.exp(t)), bias), n_iter, trouble)
+    return FittedMap(ScoreMap(np.full(K, np.exp(t)), bias), n_iter, trouble, value)
 
 
 class Objective:
@@ -132,6 +133,7 @@ class Objective:
     ) -> None:
         self.likelihood, self.family, self.penalty = likelihood, family, penalty
         self.seen, self.near = likelihood.seen, _shaped(near, family)
+        self.all_seen = bool(self.seen.all())
         most = MATRIX_PARAMETERS if family.slope == "matrix" else DENSE_PARAMETERS
         if family.parameters(self.near).size <= most:
             self.metric = DenseMetric.of(likelihood, family, penalty, self.near)
@@ -140,10 +142,10 @@ class Objective:
         else:
             self.metric = DiagonalMetric.of(likelihood, family, penalty, near)
 
-    def on(self, parts: Sequence[slice]) -> "Objective":
+    def on(self, likelihood: LabelLikelihood) -> "Objective":
         """Return the same objective on some of the rows, in the same coordinates."""
         other = object.__new__(Objective)
-        other.__dict__.update(self.__dict__, likelihood=self.likelihood.on(parts))
+        other.__dict__.update(self.__dict__, likelihood=likelihood)
         return other
 
     def outside(self, folds: Sequence[slice], alone: bool = False) -> Iterator["Objective"]:
@@ -151,10 +153,11 @@ class Objective:
 
         Classes that only the fold has stay free, unless the others are to be taken alone.
         """
-        for fold in folds:
-            other = self.on([rows for rows in folds if rows is not fold] or [fold])
+        for likelihood in self.likelihood.without(folds):
+            other = self.on(likelihood)
             if alone:
                 other.seen = other.likelihood.seen
+                other.all_seen = bool(other.seen.all())
             yield other
 
     def with_penalty(self, penalty: Penalty, at: ScoreMap) -> "Objective":
@@ -177,7 +180,7 @@ class Objective:
     def unpack(self, omega: Vector) -> ScoreMap:
         """Return the map at some coordinates."""
         slope, bias = self.family.map(self.metric.restore(omega), self.seen.size)
-        if self.family.slope != "shared" and not self.seen.all():
+        if self.family.slope != "shared" and not self.all_seen:
             slope = np.where(self.seen, slope, self.near.slope)
         return ScoreMap(slope, self._centred(bias) if self.family.bias else bias)
 
@@ -200,13 +203,15 @@ class Objective:
 
     def _whitened(self, gradient: ScoreMap, at: ScoreMap) -> Vector:
         slope = gradient.slope
-        if self.family.slope != "shared" and not self.seen.all():
+        if self.family.slope != "shared" and not self.all_seen:
             slope = slope * self.seen  # what validation never saw keeps its slope
         projected = ScoreMap(slope, self._centred(gradient.bias))
         return self.metric.whiten_gradient(self.family.gradient(projected, at))
 
     def _centred(self, bias: Vector) -> Vector:
         """Project on what is identified: unseen classes stay at 0, the others sum to 0."""
+        if self.all_seen:
+            return bias - bias.sum() / bias.size
         seen = self.seen
         return np.asarray((bias - bias @ seen / max(1, seen.sum())) * seen)
 
@@ -225,7 +230,7 @@ def fit_map(
     best = objective.unpack(found.x)
     if objective.family.slope == "shared" and np.log(best.slope[0]) <= LOG_SLOPES[0]:
         trouble = "no finite temperature is best, as the outputs rank labels no better than chance"
-    return FittedMap(best, int(found.nit), trouble)
+    return FittedMap(best, int(found.nit), trouble, float(found.fun))
 
 
 def fit_path(
@@ -274,10 +279,11 @@ def _without_folds(
     has become (one BFGS update).
     """
     omega = objective.pack(at)
-    gradients = [objective.on([fold]).likelihood_gradient(omega) for fold in folds]
+    own = [objective.on(objective.likelihood.on([fold])) for fold in folds]
+    gradients = [each.likelihood_gradient(omega) for each in own]
     total = objective.penalty_gradient(omega) + sum(gradients)
-    for own, outside in zip(gradients, objective.outside(folds), strict=True):
-        before = total - own if len(folds) > 1 else total
+    for gradient, outside in zip(gradients, objective.outside(folds), strict=True):
+        before = total - gradient if len(folds) > 1 else total
         step = -before * (objective.likelihood.total / outside.likelihood.total)
         _, after = outside(omega + step)
         change = after - before

@@ -55,7 +55,7 @@ def best_floor(
         for i, bias in enumerate(biases):
             fitted = fit_temperature(likelihood, bias=bias, prior=1.0, start=slopes[i], tol=1e-3)
             slopes[i] = float(fitted.map.slope[0])
-            nats = likelihood.value(fitted.map) + np.log(slopes[i]) ** 2 / 2 + cost
+            nats = fitted.nats + cost
             least = min(least, nats)
             if best is None or nats < best.nats:
                 best = Floored(nats, slopes[i], bias, floor)

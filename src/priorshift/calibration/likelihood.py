@@ -89,6 +89,11 @@ class LabelLikelihood:
         """Return the likelihood of some of the samples."""
         return LabelLikelihood(self.z, self.y, self.weight, self.offset, tuple(parts))
 
+    def without(self, folds: Sequence[slice]) -> Iterator["LabelLikelihood"]:
+        """Yield for each fold the likelihood of the others; a single fold stands for itself."""
+        for fold in folds:
+            yield self.on([other for other in folds if other is not fold] or [fold])
+
     @LockFree
     def total(self) -> float:
         """The sum of weights."""
@@ -110,7 +115,7 @@ class LabelLikelihood:
         value, slope, bias = 0.0, np.zeros(at.slope.shape), np.zeros(self.offset.size)
         for rows, weight, losses, residuals in self._blocks(at):
             value += float(weight @ losses)
-            residuals[self.y[rows], np.arange(weight.size)] -= 1
+            residuals.reshape(-1)[self._places(rows)] -= 1
             if not self._equal:
                 residuals *= weight.astype(residuals.dtype)
             bias += residuals.sum(axis=1)
@@ -227,6 +232,11 @@ class LabelLikelihood:
     def _equal(self) -> bool:
         return bool((self.weight == 1).all())
 
+    def _places(self, rows: slice) -> Indices:
+        """Return where the entries of the labels are in a block of some samples, row after row."""
+        size = rows.stop - rows.start
+        return np.multiply(self.y[rows], size, dtype=np.intp) + np.arange(size)
+
     def _parts(self) -> tuple[slice, ...]:
         return (slice(0, self.y.size),) if self.parts is None else self.parts
 
@@ -240,10 +250,12 @@ class LabelLikelihood:
         for part in self._parts():
             for rows in row_blocks(part, self.z.shape[0], block_bytes):
                 z = self.z[:, rows]
-                scores = slope @ z if slope.ndim == 2 else z * slope[:, None]
+                scores = (  # row after row, as `_places` takes them to be
+                    slope @ z if slope.ndim == 2 else np.multiply(z, slope[:, None], order="C")
+                )
                 scores += shift
                 scores -= scores.max(axis=0)
-                labelled = scores[self.y[rows], np.arange(scores.shape[1])]
+                labelled = scores.reshape(-1)[self._places(rows)]
                 np.exp(scores, out=scores)
                 mass = scores.sum(axis=0)
                 scores /= mass

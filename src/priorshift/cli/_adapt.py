@@ -199,7 +199,8 @@ def write_copy(
     this one. The first rows are returned too, as they were and as they are.
     """
     from_logits, costs = data.target.kind == "logits", data.costs
-    n_rows, n_changed = partial.rows, 0 if partial.kept is None else partial.kept["n_changed"]
+    done = partial.kept or {"n_rows": 0, "n_changed": 0}
+    n_rows, n_changed = done["n_rows"], done["n_changed"]
     heads: tuple[Floats, Floats] | None = None
 
     def adapt_block(block: Floats) -> Floats:
@@ -220,7 +221,11 @@ def write_copy(
     total = data.rows.shape[0] if "rows" in vars(data) else data.target.n_rows()
     with console.progress("Adapting", total) as bar:
         data.target.rewrite(
-            partial, data.columns, adapt_block, lambda: {**keep, "n_changed": n_changed}, added
+            partial,
+            data.columns,
+            adapt_block,
+            lambda: {**keep, "n_rows": n_rows, "n_changed": n_changed},
+            added,
         )
     return n_rows, n_changed, heads
 

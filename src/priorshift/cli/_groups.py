@@ -54,6 +54,10 @@ def _show(
         title += f", and the {SHOWN_CLASSES} classes that vary most"
     classes = [str(found.classes[k]) for k in most]
     header = (group_column, "rows", "verdict", "weight", "moved", *classes)
+    shares = np.vectorize(percent, otypes=[object])(found.priors)
+    if found.interval is not None:
+        low, high = np.moveaxis(np.vectorize(percent, otypes=[object])(found.interval), 2, 0)
+        shares = shares + " (" + low + " to " + high + ")"
     rows = [
         (
             str(found.groups[g]),
@@ -61,7 +65,7 @@ def _show(
             verdicts[g] or "-",
             f"{found.weight[g]:.2f}",
             percent(found.distance[g]),
-            *(_share(found, int(g), int(k)) for k in most),
+            *shares[g, most],
         )
         for g in order
     ]
@@ -87,15 +91,6 @@ def _show(
     note(f"{', '.join(parts)}; source priors: {found.pooled.source_priors_from}.")
 
 
-def _share(found: GroupEstimates, g: int, k: int) -> str:
-    """Show the share of a class in a group, with its interval if there is one."""
-    share = percent(found.priors[g, k])
-    if found.interval is None:
-        return share
-    low, high = found.interval[g, k]
-    return f"{share} ({percent(low)} to {percent(high)})"
-
-
 def _as_csv(found: GroupEstimates, verdicts: Verdicts, like: PredictionFile) -> str:
     """Return one line per group."""
     columns = wide_columns(found)
@@ -107,22 +102,20 @@ def _as_csv(found: GroupEstimates, verdicts: Verdicts, like: PredictionFile) -> 
 
 def _as_dict(found: GroupEstimates, verdicts: Verdicts, group_column: str) -> dict[str, Any]:
     """Return plain values for JSON."""
-    names = found.classes.tolist()
-    gaps = [None if np.isinf(gap) else gap for gap in found.gap.tolist()]
-    columns: dict[str, Any] = {
-        "group": found.groups.astype(str),
-        "n": found.n,
-        "verdict": verdicts,
-        "weight": found.weight,
-        "status": found.status,
-        "gap": gaps,
-        "priors": [dict(zip(names, row, strict=True)) for row in found.priors.tolist()],
-    }
-    if found.interval is not None:
-        bounds = found.interval.tolist()
-        columns["interval"] = [dict(zip(names, row, strict=True)) for row in bounds]
-    lists = [np.asarray(c).tolist() if isinstance(c, np.ndarray) else c for c in columns.values()]
-    entries = [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+    names, entries = found.classes.tolist(), []
+    for g, verdict in enumerate(verdicts):
+        entry = {
+            "group": str(found.groups[g]),
+            "n": int(found.n[g]),
+            "verdict": verdict,
+            "weight": float(found.weight[g]),
+            "status": str(found.status[g]),
+            "gap": None if np.isinf(found.gap[g]) else float(found.gap[g]),
+            "priors": dict(zip(names, found.priors[g].tolist(), strict=True)),
+        }
+        if found.interval is not None:
+            entry["interval"] = dict(zip(names, found.interval[g].tolist(), strict=True))
+        entries.append(entry)
     return {
         "method": found.method,
         "group_column": group_column,

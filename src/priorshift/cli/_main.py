@@ -45,12 +45,19 @@ class Program(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
+        # scikit-learn imports pandas if it can, unused, at a quarter of the time; whoever needs
+        # pandas imports it afterwards
+        hidden = "pandas" not in sys.modules
+        if hidden:
+            sys.modules["pandas"] = None  # type: ignore[assignment]
         try:
-            with _without_pandas():
-                module = import_module(f"priorshift.cli.{COMMANDS[cmd_name][0]}")
+            module = import_module(f"priorshift.cli.{COMMANDS[cmd_name][0]}")
         except KeyboardInterrupt:  # NumPy and SciPy take their time
             click.echo("Error: stopped.", err=True)
             sys.exit(INTERRUPTED)
+        finally:
+            if hidden:
+                del sys.modules["pandas"]
         command: click.Command = getattr(module, cmd_name)
         return command
 
@@ -93,22 +100,6 @@ class Program(click.Group):
                 except OSError:  # Python 3.14 would try again at its end, and exit with 120
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 sys.exit(BAD_DATA)
-
-
-@contextmanager
-def _without_pandas() -> Iterator[None]:
-    """Import without pandas: scikit-learn imports it if it can, unused, at a quarter of the time.
-
-    Whoever needs pandas imports it afterwards.
-    """
-    if "pandas" in sys.modules:
-        yield
-        return
-    sys.modules["pandas"] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules["pandas"]
 
 
 @contextmanager

@@ -59,12 +59,8 @@ def by_number(name: str) -> list[str | int]:
 
 def files_of(folder: Path) -> list[Path]:
     """Return the files of predictions in a folder, in the order of their names."""
-    found = [
-        path
-        for path in folder.iterdir()
-        if path.is_file() and suffix_of(path) in SUFFIXES and not path.name.startswith(".")
-    ]
-    files = sorted(found, key=lambda path: by_number(path.name))
+    named = (path for path in folder.glob("[!.]*") if suffix_of(path) in SUFFIXES)
+    files = sorted(filter(Path.is_file, named), key=lambda path: by_number(path.name))
     if not files:
         raise ValueError(
             f"{folder} has no file of predictions; their names end with {', '.join(SUFFIXES)}."
@@ -170,7 +166,7 @@ COLUMNS = (
 
 def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_json: bool) -> None:
     """Print a window: JSON, or a line, without the shift where the terminal is narrow."""
-    change, distance = step.priors - followed.source_priors_, step.estimate.total_variation
+    distance = step.estimate.total_variation
     if as_json:
         more = {"method": step.estimate.method, "online": followed.online}
         emit_line(verdict, **step.to_dict(), **more, total_variation=distance)
@@ -179,7 +175,7 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
         f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {percent(distance):>6}  "
         f"{describe(step):<20} {verdict or '-':<7} "
     )
-    k = movers(change, 1)[0]
+    k = movers(step.priors - followed.source_priors_, 1)[0]
     moved = f"{followed.classes_[k]} {percent(step.priors[k])} (own {percent(step.own_priors[k])})"
     if len(line + moved) > console().width:
         line = f"{step.time} {step.n_samples:,} rows {describe(step)} {verdict or '-'}  "

@@ -127,16 +127,9 @@ def prevalence(
         found = estimate_groups(
             estimator, of_groups, pooling=pooling, confidence_level=confidence_level
         )
-        bounds = found.interval[:, 1].tolist()  # type: ignore[index]
-        shares, weight = found.priors[:, 1].tolist(), found.weight.tolist()
-        rows = [
-            (*of_group, low, high, own)
-            for *of_group, (low, high), own in zip(
-                *(names.tolist(), counts.sum(axis=1).tolist(), counts[:, 1].tolist()),
-                *(shares, bounds, weight),
-                strict=True,
-            )
-        ]
+        bounds = found.interval[:, 1].T  # type: ignore[index]
+        columns = (found.n, counts[:, 1], found.priors[:, 1], *bounds, found.weight)
+        rows = list(zip(*(column.tolist() for column in (names, *columns)), strict=True))
         contents["groups"] = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
         contents["pooling"] = None if np.isinf(found.pooling) else found.pooling
         table = console.csv_like(open_predictions(file), COLUMNS, rows)
@@ -146,10 +139,11 @@ def prevalence(
         if rows:
             title = f"Prevalence by {column} ({interval}: {contents['interval_by']})"
             header = (column, "results", "positive", "prevalence", "interval", "weight")
-            cells = [
-                (str(name), f"{m:,}", f"{k:,}", percent(p), f"{percent(a)} to {percent(b)}", w)
-                for name, m, k, p, a, b, w in ((*row[:6], f"{row[6]:.2f}") for row in rows)
-            ]
+            cells = []
+            for name, m, k, share, *bounds, weight in rows:
+                counted = (str(name), f"{m:,}", f"{k:,}")
+                between = " to ".join(map(percent, bounds))
+                cells.append((*counted, percent(share), between, f"{weight:.2f}"))
             console.show_table(title, header, cells)
             console.note(
                 "weight: how far a group keeps its own estimate; the rest comes from all groups."

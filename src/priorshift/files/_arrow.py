@@ -65,19 +65,24 @@ class ColumnTable(Table):
         cuts = sorted({0, self.shape[0], *(self.ends[at] for at in nearest)})
         return [slice(*pair) for pair in pairwise(cuts)]
 
-    def pieces(self, part: slice) -> range:
-        """Return which pieces hold the rows of a part."""
+    def blocks(self, part: slice, n_rows: int) -> Blocks:
+        """Yield blocks: those of a record batch in the same buffer."""
         first = int(np.searchsorted(self.ends, part.start, side="right")) - 1
-        return range(first, int(np.searchsorted(self.ends, part.stop)))
+        start = self.ends[first]
+        for batch in self.batches(range(first, int(np.searchsorted(self.ends, part.stop))), n_rows):
+            batch.select(list(self.names)).validate()
+            columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self.names]
+            wanted = slice(max(part.start, start), min(part.stop, start + batch.num_rows))
+            n = max(wanted.stop - wanted.start, 0)
+            buffer = np.empty((len(columns), min(n_rows, n)), self.dtype)
+            for rows in row_slices(wanted, n_rows):
+                here = slice(rows.start - start, rows.stop - start)
+                yield rows, stacked(columns, here, buffer)
+            start += batch.num_rows
 
-    def cut(self, batch: Any, start: int, part: slice, n_rows: int) -> Blocks:
-        """Yield the rows of a part that a record batch has, each block in the same buffer."""
-        batch.select(list(self.names)).validate()
-        columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self.names]
-        first, end = max(part.start, start), min(part.stop, start + batch.num_rows)
-        buffer = np.empty((len(columns), min(n_rows, max(end - first, 0))), self.dtype)
-        for rows in row_slices(slice(first, end), n_rows):
-            yield rows, stacked(columns, slice(rows.start - start, rows.stop - start), buffer)
+    @abstractmethod
+    def batches(self, pieces: range, n_rows: int) -> Iterator[Any]:
+        """Yield record batches of these pieces, of about so many rows or more."""
 
 
 class ParquetRows(ColumnTable):
@@ -92,20 +97,16 @@ class ParquetRows(ColumnTable):
         groups = (metadata.row_group(at) for at in range(metadata.num_row_groups))
         return [0, *accumulate(group.num_rows for group in groups)]
 
-    def blocks(self, part: slice, n_rows: int) -> Blocks:
-        """Yield blocks; each part opens the file, because readers are for one thread."""
+    def batches(self, pieces: range, n_rows: int) -> Iterator[Any]:
+        """Yield record batches; each part opens the file, because readers are for one thread."""
         import pyarrow.parquet as pq
 
-        groups = self.pieces(part)
         batch_rows = max(n_rows, BATCH_BYTES // (8 * self.shape[1]))
-        start = self.ends[groups.start]
         # neither mapped nor buffered ahead: what is held of the file is small
         with pq.ParquetFile(self.path, buffer_size=2**20, pre_buffer=False) as file:
-            for batch in file.iter_batches(
-                batch_rows, row_groups=list(groups), columns=list(self.names), use_threads=False
-            ):
-                yield from self.cut(batch, start, part, n_rows)
-                start += batch.num_rows
+            yield from file.iter_batches(
+                batch_rows, row_groups=list(pieces), columns=list(self.names), use_threads=False
+            )
 
 
 class ArrowRows(ColumnTable):
@@ -123,11 +124,9 @@ class ArrowRows(ColumnTable):
         few = len(self.ends) <= n_parts
         return Table.parts(self, n_parts) if few and self._is_mapped else super().parts(n_parts)
 
-    def blocks(self, part: slice, n_rows: int) -> Blocks:
-        """Yield blocks."""
-        reader = self._reader(self.names)
-        for at in self.pieces(part):
-            yield from self.cut(reader.get_batch(at), self.ends[at], part, n_rows)
+    def batches(self, pieces: range, n_rows: int) -> Iterator[Any]:  # noqa: ARG002
+        """Yield record batches as they are."""
+        return map(self._reader(self.names).get_batch, pieces)
 
     @LockFree
     def _is_mapped(self) -> bool:

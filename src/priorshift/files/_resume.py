@@ -118,16 +118,20 @@ def _hidden(goal: Path) -> Path:
 @contextmanager
 def _opened(hidden: Path, path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Yield the hidden file of an output while other runs are kept out."""
+    foreign = ValueError(
+        f"{hidden} is where this run would keep what it has written, but it is a link, a folder "
+        "or another user's; remove it, or write elsewhere."
+    )
     try:
         number = hold(hidden, 0o600, f"another run is writing {path}; wait for it.")
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR):
-            raise _foreign(hidden) from None
+            raise foreign from None
         raise
     state = os.fstat(number)
     if not stat.S_ISREG(state.st_mode) or state.st_uid != getattr(os, "geteuid", int)():
         os.close(number)
-        raise _foreign(hidden)
+        raise foreign
     stream = cast("BinaryIO", os.fdopen(number, "r+b"))
     try:
         if os.name == "posix" and stat.S_IMODE(state.st_mode) & 0o077:
@@ -144,13 +148,6 @@ def _remove(hidden: Path, store: BinaryIO) -> None:
     with suppress(OSError):
         if is_at(store.fileno(), hidden):
             hidden.unlink()
-
-
-def _foreign(hidden: Path) -> ValueError:
-    return ValueError(
-        f"{hidden} is where this run would keep what it has written, but it is a link, a folder "
-        "or another user's; remove it, or write elsewhere."
-    )
 
 
 def _stored(store: BinaryIO, fingerprint: str) -> Iterator[tuple[dict[str, Any], bytes]]:
