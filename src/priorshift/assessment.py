@@ -721,7 +721,8 @@ class Case:
         # the verdict; decisions cannot be adapted one by one, and are always left
         self.obstacle = self._find_obstacle(assumed)
         self.assumed = assumed and self.obstacle is None
-        self.near = past if past is not None and past.reaches(self.moved) else None
+        far = 0.0 if past is None else max(group.moved for group in past.groups)
+        self.near = past if far >= self.moved else None
         why = None if self.obstacle is None else self.obstacle.name
         if data.decided_shares is not None:
             verdict: Verdict = "unclear" if why is not None and self.ppi is None else "leave"

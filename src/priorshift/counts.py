@@ -92,7 +92,6 @@ class DecisionCounts:
         cls, y_proba: Rows, *, decision: Decision, sample_weight: RowWeight = None
     ) -> DecisionCounts:
         """Count the decisions of clean probabilities."""
-        check_choice(decision, ("hard", "soft"), "decision")
         y_proba = check_matrix(y_proba)
         # not in smaller blocks than 64 KiB, however few rows there are
         counts = map_reduce(
@@ -177,6 +176,7 @@ class Confusion:
     classes: Labels | None = None
 
     def __post_init__(self) -> None:
+        check_choice(self.decision, ("hard", "soft"), "decision")
         if not np.isfinite(self.counts.sum()):
             raise ValueError("counts must be finite; repair or drop the rows of y_proba with NaN.")
 
@@ -202,7 +202,6 @@ class Confusion:
         sample_weight: Vector | None = None,
     ) -> Confusion:
         """Count clean probabilities by labels given as column indices."""
-        check_choice(decision, ("hard", "soft"), "decision")
         y_proba = check_matrix(y_proba)
         y = check_indices(y, *y_proba.shape)
         K = y_proba.shape[1]

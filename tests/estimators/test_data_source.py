@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.estimators.data import _mean, say_mismatch, source_balance
+from priorshift.estimators.data import Evidence, Validation, _mean, say_mismatch, source_balance
 
 
 @pytest.fixture
@@ -26,10 +26,16 @@ def balanced_model(seed, n=2000, share=0.01):
 # The balance that calibrated outputs stand for
 
 
+def balance(y_proba, y, weight, source_priors, label_priors):
+    rows, classes = Validation(y_proba, y, weight), np.arange(y_proba.shape[1])
+    given = {"source_priors": source_priors, "source_label_priors": label_priors}
+    return source_balance(Evidence(classes, rows=rows, **given))
+
+
 def test_label_priors_that_are_given_are_the_balance(simulation, rng):
     y_proba, y = simulation.draw(np.full(4, 0.25), 500, rng)
     given = np.array([0.1, 0.2, 0.3, 0.4])
-    found = source_balance(y_proba, y, np.ones(500), np.full(4, 0.25), given)
+    found = balance(y_proba, y, np.ones(500), np.full(4, 0.25), given)
     np.testing.assert_array_equal(found.priors, given)
     assert found.given
     assert found.words == "given (source_label_priors)"
@@ -37,7 +43,7 @@ def test_label_priors_that_are_given_are_the_balance(simulation, rng):
 
 def test_source_priors_that_validation_confirms_leave_the_balance_to_its_labels():
     y_proba, y = balanced_model(0)
-    found = source_balance(y_proba, y, np.ones(y.size), y_proba.mean(axis=0), None)
+    found = balance(y_proba, y, np.ones(y.size), y_proba.mean(axis=0), None)
     np.testing.assert_allclose(found.priors[1], (y.sum() + 0.5) / (y.size + 1))
     assert found.given
     assert "class frequencies on validation" in found.words
@@ -46,7 +52,7 @@ def test_source_priors_that_validation_confirms_leave_the_balance_to_its_labels(
 
 def test_source_priors_that_contradict_validation_are_the_balance():
     y_proba, y = balanced_model(0)
-    found = source_balance(y_proba, y, np.ones(y.size), np.array([0.5, 0.5]), None)
+    found = balance(y_proba, y, np.ones(y.size), np.array([0.5, 0.5]), None)
     np.testing.assert_array_equal(found.priors, [0.5, 0.5])
     assert found.given
     assert found.words == "given"
@@ -55,7 +61,7 @@ def test_source_priors_that_contradict_validation_are_the_balance():
 def test_with_nothing_given_labels_tell_the_balance(simulation, rng):
     y_proba, y = simulation.draw(simulation.source_priors, 300, rng)
     weight = rng.uniform(0.5, 2, 300)
-    found = source_balance(y_proba, y, weight, None, None)
+    found = balance(y_proba, y, weight, None, None)
     counts = np.bincount(y, weight)
     np.testing.assert_allclose(found.priors, (counts + 0.5) / (counts.sum() + 2))
     assert not found.given
@@ -63,7 +69,7 @@ def test_with_nothing_given_labels_tell_the_balance(simulation, rng):
 
 
 def test_a_class_without_labels_still_has_a_share():
-    found = source_balance(np.full((6, 3), 1 / 3), np.zeros(6, int), np.ones(6), None, None)
+    found = balance(np.full((6, 3), 1 / 3), np.zeros(6, int), np.ones(6), None, None)
     assert found.priors.sum() == pytest.approx(1)
     assert (found.priors > 0).all()
 
@@ -98,10 +104,10 @@ def test_a_mean_prediction_and_its_standard_error(rng):
 
 def test_a_class_that_was_not_in_training_gets_no_share():
     y_proba, y = np.tile([[0.75, 0.25, 0.0]], (40, 1)), np.array([0] * 30 + [1] * 10)
-    found = source_balance(y_proba, y, np.ones(40), np.array([0.75, 0.25, 0.0]), None)
+    found = balance(y_proba, y, np.ones(40), np.array([0.75, 0.25, 0.0]), None)
     np.testing.assert_allclose(found.priors, [30.5 / 41, 10.5 / 41, 0])
     assert found.given
-    nothing_given = source_balance(y_proba, y, np.ones(40), None, None)
+    nothing_given = balance(y_proba, y, np.ones(40), None, None)
     np.testing.assert_allclose(nothing_given.priors, [30.5 / 41.5, 10.5 / 41.5, 0.5 / 41.5])
 
 

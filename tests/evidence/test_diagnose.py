@@ -263,7 +263,7 @@ def test_expected_accuracy_estimates_priors_and_includes_their_noise(drawn, esti
 def test_expected_accuracy_refuses_what_it_cannot_know(drawn):
     f, y, g, _ = drawn
     kept = y != 3
-    with pytest.raises(ValueError, match="no sample of any class that priors give"):
+    with pytest.raises(ValueError, match="no sample of any class that the priors give"):
         ps.expected_accuracy(f[kept], y[kept], g, [0, 0, 0, 1], classes=range(4))
     with pytest.raises(ValueError, match="priors"):
         ps.expected_accuracy(f, y, g, [0.5, 0.5])

@@ -4,6 +4,7 @@ import os
 import pickle
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,18 +153,17 @@ def test_rows_are_numbered_through_all_partitions(frame, table):
 
 def test_the_guides_recipe_adapts_a_frame(frame, data):
     shift = ps.EM().fit(source_priors=np.full(K, 1 / K), classes=NAMES).estimate(data[2])
-
-    def adapt(batches):
-        for batch in batches:
-            rows = batch.to_pandas()
-            rows[NAMES] = shift.adapt(rows[NAMES].to_numpy())
-            yield pa.RecordBatch.from_pandas(rows, schema=batch.schema, preserve_index=False)
-
-    found = frame.mapInArrow(adapt, frame.schema)
+    every = F.array(*(F.col(name).cast("float") for name in NAMES))
+    frame = frame.select("site", every.alias("probability"))
+    guide = (Path(__file__).parents[2] / "docs/guides/clusters.md").read_text(encoding="utf-8")
+    given = {"shift": shift, "pa": pa}
+    exec("def adapt" + guide.split("def adapt")[1].split("\n\n\n")[0], given)
+    found = frame.mapInArrow(given["adapt"], frame.schema)
     assert found.columns == frame.columns
-    np.testing.assert_allclose(
-        rows_of(found, NAMES), shift.adapt(rows_of(frame, NAMES)), rtol=1e-12
+    before, after = (
+        np.array([row.probability for row in each.collect()]) for each in (frame, found)
     )
+    np.testing.assert_allclose(after, shift.adapt(before.astype(np.float32)), rtol=1e-6)
 
 
 # What may go wrong
@@ -179,6 +179,25 @@ def test_a_frame_that_changes_between_passes_is_found_out(table, monkeypatch):
     monkeypatch.setattr(table, "frame", table.frame.limit(1))
     with pytest.raises(ValueError, match=r"gave other (rows|partitions) than when .*cache=True"):
         map_reduce(lambda block, rows: 0, table)
+
+
+def kept_files(table):
+    return [Path(row.path) for row in table.frame.collect()]
+
+
+def test_rows_that_an_executor_lost_are_kept_anew(frame, data):
+    table = SparkTable(frame, NAMES, cache=True)
+    lost = kept_files(table)
+    assert sum(file.stat().st_size for file in lost) == data[2].nbytes
+    for file in lost:
+        file.unlink()
+    em = ps.EM().fit(source_priors=np.full(K, 1 / K), classes=NAMES)
+    assert_same(em.estimate(table), em.estimate(data[2]))
+    assert not any(file.exists() for file in lost)
+    files = kept_files(table)
+    table.release()
+    assert not any(file.exists() for file in files)
+    SparkTable(frame, NAMES).release()  # nothing is kept
 
 
 @pytest.mark.parametrize(

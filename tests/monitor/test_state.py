@@ -142,7 +142,7 @@ def test_other_versions_are_refused(simulate, rng, tmp_path):
     path = monitor.save(tmp_path / "state.json")
     rewrite(path, contents(path) | {"version": 99, "priorshift_version": "7.0"})
     with pytest.raises(
-        ValueError, match=r"version 99, written by priorshift 7\.0.*reads version 3"
+        ValueError, match=r"version 99, written by priorshift 7\.0.*reads version 4"
     ):
         PriorMonitor.load(path)
 

@@ -87,7 +87,6 @@ from priorshift.border.sparse import (
     SparseBlock,
     SparseTable,
     dense,
-    is_sparse,
     is_wide,
 )
 from priorshift.border.tensors import (

@@ -87,8 +87,19 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
 
 def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) -> "Predictions":
     """Unpack a pandas, polars or Arrow table or column; return anything else unchanged."""
-    if isinstance(values, np.ndarray | list | tuple):
+    native = as_native(values, name)
+    if native is None:
         return Predictions(values)
+    if not hasattr(native, "columns"):
+        return Predictions(native.to_numpy(), frame=Frame(native))
+    known = None if classes is None else read_labels(classes, None, "classes")
+    return _read_frame(native, name, known, labels)
+
+
+def as_native(values: Any, name: str) -> Any:
+    """Return a pandas, polars or Arrow table or column as narwhals has it; None for all else."""
+    if isinstance(values, np.ndarray | list | tuple):
+        return None
     _require_computed(values, name)
     try:
         import narwhals as nw
@@ -96,19 +107,14 @@ def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) 
         if hasattr(values, "columns"):
             needed = missing(f"{name} is a frame, which", "narwhals", "tables")
             raise ValueError(str(needed)) from None
-        return Predictions(values)
+        return None
     try:
         native = nw.from_native(values, pass_through=True, allow_series=True)
     except ValueError as error:  # a header with duplicates
         raise ValueError(f"{name} cannot be read as a frame: {error}") from None
     if isinstance(native, nw.LazyFrame):
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
-    if isinstance(native, nw.DataFrame):
-        known = None if classes is None else read_labels(classes, None, "classes")
-        return _read_frame(native, name, known, labels)
-    if isinstance(native, nw.Series):
-        return Predictions(native.to_numpy(), frame=Frame(native))
-    return Predictions(values)
+    return native if isinstance(native, nw.DataFrame | nw.Series) else None
 
 
 def _read_frame(
@@ -161,20 +167,21 @@ def read_labels(values: Any, n_samples: int | None = None, name: str = "y") -> L
         # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
         labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
     if labels.ndim == 1 and labels.dtype.kind in "OTf":
-        entries = labels.tolist()
-        if missing := [i for i, label in enumerate(entries) if is_missing(label)]:
+        floats, entries = labels.dtype.kind == "f", labels.tolist()
+        gone = np.isnan(labels) if floats else np.array([*map(is_missing, entries)], bool)
+        if gone.any():
             raise ValueError(
-                f"{name} has no label at position {missing[0]} ({len(missing)} missing); drop "
+                f"{name} has no label at position {gone.argmax()} ({gone.sum()} missing); drop "
                 "these rows."
             )
-        text = [isinstance(label, str) for label in entries]
+        text = [] if floats else [isinstance(label, str) for label in entries]
         if any(text) and not all(text):
             at = text.index(False)
             raise ValueError(
                 f"{name} mixes strings with other labels, such as {brief(labels[at])} at position "
                 f"{at}; make them all of one kind."
             )
-        labels = labels if labels.dtype.kind == "f" else as_array(entries, name)
+        labels = labels if floats else as_array(entries, name)
     if labels.ndim != 1:
         raise ValueError(f"{name} must be 1-D, one label per row; got shape {labels.shape}.")
     if not labels.size:
@@ -340,9 +347,12 @@ def _has_bool(values: Any) -> bool:
 
 def check_positive(value: float, name: str) -> float:
     """Check a finite number above 0."""
-    if not isinstance(value, Real) or not 0 < as_float(value) < np.inf:
-        raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
-    return float(value)
+    try:
+        if isinstance(value, Real) and 0 < float(value) < np.inf:
+            return float(value)
+    except OverflowError:  # a whole number that is too large for a float
+        pass
+    raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
 
 
 def as_float(number: Any) -> float:
@@ -825,16 +835,8 @@ def column_of(frame: Any, column: Any, name: str = "y", of: str = "y_proba") -> 
     """
     if not isinstance(column, str):
         return frame, column
-    native = None
-    if hasattr(frame, "columns"):
-        try:
-            import narwhals as nw
-        except ImportError:
-            needed = missing(f"{of} is a frame, which", "narwhals", "tables")
-            raise ValueError(str(needed)) from None
-        native = nw.from_native(frame, pass_through=True, eager_only=True)
-        native = native if isinstance(native, nw.DataFrame) else None
-    if native is None:
+    native = as_native(frame, of)
+    if native is None or not hasattr(native, "columns"):
         raise ValueError(
             f"{name} is the text {brief(column)}; it can name a column only if {of} is a frame "
             "with this column (pandas, polars or Arrow). Otherwise pass one entry per row."

@@ -5,15 +5,19 @@ partition of a Spark frame, and returns one result. Dask's workers add up those 
 Spark's come back as bytes in NumPy's format, so that the driver unpickles nothing.
 """
 
+import gc
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from operator import itemgetter
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, NoReturn, Self
+from uuid import uuid4
 
 import numpy as np
 
@@ -22,7 +26,6 @@ from priorshift.border.rows import Blocks, Fold, Table, add, slices, table_kind
 from priorshift.border.threads import (
     memory_kept,
     n_threads,
-    row_blocks,
     row_slices,
     single_threaded_blas,
 )
@@ -32,6 +35,11 @@ MOST_HELD = 2**30
 
 TASK_BYTES = 2**28
 """Bytes of chunks that one task goes through, so that few tasks suffice: it holds them at once."""
+
+PARTITIONS = "partition int, path string, width int, n_rows long, error string"
+RESULTS = "partition int, found binary, error string"
+LOST = "lost"
+"""What Spark's workers return of each partition, and the error of one whose file is not there."""
 
 NUMBERS = frozenset({"float", "double", "byte", "short", "integer", "long"})
 
@@ -292,16 +300,13 @@ class SparkTable(Table):
         selected = frame.select(*(f"`{name.replace('`', '``')}`" for name in chosen))
         self.dtype = _spark_type(selected.schema, as_array=isinstance(columns, str))
         # mapInArrow cannot resolve names with points
-        self.frame = selected.toDF(*(f"c{at}" for at in range(len(chosen))))
-        if cache:
-            pack_rows = partial(_pack_rows, self.dtype)
-            self.frame = self.frame.mapInArrow(pack_rows, "width int, rows binary").cache()
-        self._n_rows: Mapping[int, int] = {}
-        extents = self._run(_Pass(_extent, None, 2**16, self.dtype))
-        self._n_rows = {partition: int(n_rows) for partition, (n_rows, _) in extents}
-        widths = sorted({int(width) for _, (_, width) in extents})
+        self._rows = selected.toDF(*(f"c{at}" for at in range(len(chosen))))
+        self.frame, self._cached = self._rows, cache
+        partitions = _collect(self._count())
+        widths = sorted({row.width for row in partitions})
         if len(widths) > 1:
             raise ValueError(_ragged(widths))
+        self._n_rows = {row.partition: row.n_rows for row in partitions}
         self.shape = (sum(self._n_rows.values()), widths[0] if widths else 0)
         self.names = None if isinstance(columns, str) else tuple(chosen)
 
@@ -323,97 +328,139 @@ class SparkTable(Table):
     def map_parts(self, fold: Fold, n_parts: int, n_rows: int) -> list[Any]:  # noqa: ARG002
         """Fold the blocks of each partition where it is; return the results, in order."""
         extents, first = {}, 0
-        for partition in sorted(self._n_rows):
-            extents[partition] = first, self._n_rows[partition]
-            first += self._n_rows[partition]
-        return [result for _, result in self._run(_Pass(fold, extents, n_rows, self.dtype))]
+        for partition, n in self._n_rows.items():
+            extents[partition] = first, n
+            first += n
+        task = partial(_fold_partition, fold, extents, n_rows, self.dtype)
+        try:
+            found = _collect(self.frame.mapInArrow(task, RESULTS))
+        except FileNotFoundError:  # where Spark ran a task, nobody kept these rows: keep them anew
+            self.frame.unpersist()
+            self._count()
+            found = _collect(self.frame.mapInArrow(task, RESULTS))
+        if [row.partition for row in found] != list(extents):
+            raise ValueError(_changed("partitions"))
+        return [unpack(bytes(row.found)) for row in found]
 
     def release(self) -> None:
-        """Let Spark drop the rows that it keeps."""
-        self.frame.unpersist()
+        """Drop the rows that Spark keeps."""
+        if self._cached:
+            self.frame.mapInArrow(_delete_rows, "deleted int").collect()
+            self.frame.unpersist()
 
-    def _run(self, task: "_Pass") -> list[tuple[int, Any]]:
-        passed = self.frame.mapInArrow(task, "partition int, found binary, error string")
-        rows = sorted(passed.collect(), key=lambda row: row.partition)
-        for row in rows:
-            if row.error is not None:
-                raise ValueError(row.error)
-        if self._n_rows and [row.partition for row in rows] != sorted(self._n_rows):
-            raise ValueError(_changed("partitions"))
-        return [(row.partition, unpack(bytes(row.found))) for row in rows]
+    def _count(self) -> Any:
+        """Return a frame of the partitions; if rows are to be kept, it is the one to pass over.
+
+        It is small and cached: Spark runs a task where its partition is, and so the file.
+        """
+        counted = self._rows.mapInArrow(partial(_count_rows, self.dtype, self._cached), PARTITIONS)
+        if self._cached:
+            self.frame = counted = counted.cache()
+        return counted
 
     def __reduce__(self) -> Any:
         """Refuse: it belongs to a Spark session."""
         raise TypeError("a SparkTable cannot be pickled: it belongs to a Spark session.")
 
 
-@dataclass(frozen=True)
-class _Pass:
-    """Folds the Arrow batches of one partition; `extents` maps it to its first row and length."""
+def _collect(frame: Any) -> list[Any]:
+    """Collect rows in the order of their partitions; raise the first error among them."""
+    rows = sorted(frame.collect(), key=lambda row: row.partition)
+    for row in rows:
+        if row.error is not None:
+            raise FileNotFoundError if row.error == LOST else ValueError(row.error)
+    return rows
 
-    fold: Fold
-    extents: Mapping[int, tuple[int, int]] | None
-    n_rows: int
-    dtype: np.dtype[Any]
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-        from pyspark import TaskContext
+def _count_rows(dtype: np.dtype[Any], keep: bool, batches: Iterator[Any]) -> Iterator[Any]:
+    """Count the rows of a partition; keep them in a file of the executor, which Spark deletes."""
+    from pyspark import TaskContext
 
-        partition = TaskContext.get().partitionId()
-        found, error = None, None
-        try:  # Spark would wrap the message into its own traceback
-            with single_threaded_blas():
-                result = self.fold(self._blocks(batches, partition))
-            if result is None:
-                return
-            found = pack(result)
-        except ValueError as raised:
-            error = str(raised)
-        columns = [
-            pa.array([partition], pa.int32()),
-            pa.array([found], pa.binary()),
-            pa.array([error], pa.string()),
-        ]
-        yield pa.record_batch(columns, names=["partition", "found", "error"])
+    path, width, n_rows, error = None, 0, 0, None
+    if keep:
+        place = os.environ.get("SPARK_LOCAL_DIRS", gettempdir()).split(",")[0]
+        path = str(Path(place) / f"priorshift-{uuid4().hex}")
+    try:
+        with Path(path or os.devnull).open("wb") as file:
+            for matrix in _matrices(batches, dtype):
+                if n_rows and matrix.shape[1] != width:
+                    raise ValueError(_ragged([width, matrix.shape[1]]))
+                n_rows, width = n_rows + matrix.shape[0], matrix.shape[1]
+                if keep:
+                    file.write(np.ascontiguousarray(matrix).data)
+    except ValueError as raised:  # Spark would wrap the message into its own traceback
+        error = str(raised)
+    if n_rows or error:
+        yield _record(PARTITIONS, TaskContext.get().partitionId(), path, width, n_rows, error)
 
-    def _blocks(self, batches: Iterator[Any], partition: int) -> Blocks:
-        first, expected = (0, None) if self.extents is None else self.extents.get(partition, (0, 0))
+
+def _delete_rows(batches: Iterator[Any]) -> Iterator[Any]:
+    """Delete the files of a partition."""
+    for batch in batches:
+        for path in batch.column("path").to_pylist():
+            Path(path).unlink(missing_ok=True)
+    yield from ()
+
+
+def _fold_partition(
+    fold: Fold,
+    extents: Mapping[int, tuple[int, int]],
+    n_rows: int,
+    dtype: np.dtype[Any],
+    batches: Iterator[Any],
+) -> Iterator[Any]:
+    """Fold the Arrow batches of one partition; `extents` has its first row and length."""
+    from pyspark import TaskContext
+
+    _leave_alone_what_is_imported()
+    partition = TaskContext.get().partitionId()
+    first, expected = extents.get(partition, (0, 0))
+
+    def blocks() -> Blocks:
         row = first
-        for block in _of_size(_matrices(batches, self.dtype), self.n_rows):
-            rows = slice(row, row + block.shape[0])
-            yield rows, block
-            row = rows.stop
-        if expected is not None and row - first != expected:
+        for block in _of_size(_matrices(batches, dtype), n_rows):
+            yield slice(row, row + block.shape[0]), block
+            row += block.shape[0]
+        if row - first != expected:
             raise ValueError(_changed("rows"))
 
+    found, error = None, None
+    try:
+        with single_threaded_blas():
+            result = fold(blocks())
+        if result is None:
+            return
+        found = pack(result)
+    except FileNotFoundError:
+        error = LOST
+    except ValueError as raised:  # as above
+        error = str(raised)
+    yield _record(RESULTS, partition, found, error)
 
-def _pack_rows(dtype: np.dtype[Any], batches: Iterator[Any]) -> Iterator[Any]:
-    """Turn the Arrow batches of one partition into matrices, as bytes."""
+
+@cache
+def _leave_alone_what_is_imported() -> None:
+    """Keep garbage collection short, which Spark's workers run after every task: 65 ms each."""
+    gc.freeze()
+
+
+def _record(schema: str, *values: Any) -> Any:
+    """Return values as an Arrow batch of one row."""
     import pyarrow as pa
 
-    def packed(width: int, rows: list[bytes]) -> Any:
-        columns = [pa.array([width] * len(rows), pa.int32()), pa.array(rows, pa.binary())]
-        return pa.record_batch(columns, names=["width", "rows"])
-
-    try:
-        for matrix in _matrices(batches, dtype):
-            n, width = matrix.shape
-            parts = row_blocks(n, width, 2**25 // dtype.itemsize)  # of 4 MB each
-            yield packed(width, [np.ascontiguousarray(matrix[one]).tobytes() for one in parts])
-    except ValueError as error:  # passes raise it
-        yield packed(0, [str(error).encode()])
+    kinds = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
+    names, types = zip(*(column.split() for column in schema.split(", ")), strict=True)
+    columns = [pa.array([value], kinds[kind]) for value, kind in zip(values, types, strict=True)]
+    return pa.record_batch(columns, names=list(names))
 
 
 def _matrices(batches: Iterator[Any], dtype: np.dtype[Any]) -> Iterator[Floats]:
-    """Yield the rows of Arrow batches: packed, in one column of arrays, or in a column a class."""
+    """Yield the rows of Arrow batches: kept in files, in a column of arrays, or a column each."""
     for batch in batches:
         first = batch.column(0)
-        if batch.schema.names == ["width", "rows"]:
-            for width, rows in zip(first.to_pylist(), batch.column(1), strict=True):
-                if not width:
-                    raise ValueError(rows.as_py().decode())
-                yield np.frombuffer(rows.as_buffer(), dtype).reshape(-1, width)
+        if "path" in batch.schema.names:
+            for row in batch.to_pylist():
+                yield np.memmap(row["path"], dtype, "r", shape=(row["n_rows"], row["width"]))
         elif hasattr(first, "flatten") and hasattr(first.type, "value_type"):
             lengths = np.unique(first.value_lengths().to_numpy(zero_copy_only=False))
             if lengths.size > 1 or np.isnan(lengths).any():
@@ -433,21 +480,13 @@ def _of_size(matrices: Iterator[Floats], n_rows: int) -> Iterator[Floats]:
     missing = n_rows
     for matrix in matrices:
         while matrix.shape[0] >= missing:
-            yield np.concatenate([*held, matrix[:missing]])
+            yield np.concatenate([*held, matrix[:missing]]) if held else matrix[:missing]
             matrix, held, missing = matrix[missing:], [], n_rows
         if matrix.shape[0]:
             held.append(matrix)
             missing -= matrix.shape[0]
     if held:
         yield np.concatenate(held)
-
-
-def _extent(blocks: Blocks) -> Any:
-    """Count rows and columns; None if there are no rows."""
-    n_rows, width = 0, 0
-    for rows, block in blocks:
-        n_rows, width = n_rows + rows.stop - rows.start, block.shape[1]
-    return (n_rows, width) if n_rows else None
 
 
 def _spark_type(schema: Any, *, as_array: bool) -> np.dtype[Any]:

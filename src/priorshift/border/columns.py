@@ -194,16 +194,12 @@ def _is_edge(one: str, other: str) -> bool:
 
 def as_text(labels: np.ndarray[Any, Any]) -> Labels:
     """Turn labels into text, whole numbers without a point: 2.0 is the class "2"."""
-    if labels.dtype.kind == "f" and are_whole(labels):
-        labels = labels.astype(np.int64)
+    if labels.dtype.kind == "f":  # whole, and small enough to differ from its neighbours
+        whole = (labels == np.round(labels)) & (np.abs(labels) <= 2.0**53)
+        labels = labels.astype(np.int64) if whole.all() else labels
     if labels.dtype.kind == "S":
         return np.char.decode(labels, "utf-8")
     return labels.astype(str)
-
-
-def are_whole(numbers: np.ndarray[Any, np.dtype[np.floating[Any]]]) -> bool:
-    """Tell whether all floats are whole numbers, small enough to differ from their neighbours."""
-    return bool(np.all(numbers == np.round(numbers)) and np.all(np.abs(numbers) <= 2.0**53))
 
 
 # Tables: which of their columns are which class, where several belong together

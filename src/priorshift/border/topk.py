@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from priorshift._typing import Floats, Indices, are_numbers, float_type
+from priorshift._typing import Indices, are_numbers, float_type
 from priorshift.border.check import SUM_TOLERANCE
 from priorshift.border.sparse import SparseBlock, SparseTable, compressed
 from priorshift.border.threads import row_slices
@@ -50,13 +50,27 @@ class TopK(SparseTable):
     """
 
     def __init__(self, ids: Any, scores: Any, n_classes: int, *, rest: Rest) -> None:
-        indices, values = _read(ids, scores)
+        try:
+            indices, values = np.asarray(ids), np.asarray(scores)
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"ids and scores cannot be read as arrays ({error}); give lists of one length."
+            ) from None
+        if indices.ndim != 2 or indices.shape != values.shape or 0 in indices.shape:
+            raise ValueError(
+                f"ids and scores must have one shape (n_samples, k); got {indices.shape} and "
+                f"{values.shape}."
+            )
+        if indices.dtype.kind not in "iu":
+            raise ValueError(f"ids must be integers, the columns of classes; got {indices.dtype}.")
+        if not are_numbers(values.dtype):
+            raise ValueError(f"scores must be probabilities; got {values.dtype}.")
         _check_ids(indices, n_classes)
         n, k = indices.shape
-        start = np.arange(n + 1, dtype=np.int64) * k
+        scores = values.astype(float_type(values.dtype), copy=False).ravel()
         small = indices.astype(np.int32 if n_classes < 2**31 else np.int64, copy=False)
-        csr = csr_array((values.ravel(), small.ravel(), start), shape=(n, n_classes))
-        super().__init__(_with_rest(csr, rest))
+        parts = scores, small.ravel(), np.arange(n + 1, dtype=np.int64) * k
+        super().__init__(_with_rest(csr_array(parts, shape=(n, n_classes)), rest))
 
     @classmethod
     def from_csr(cls, matrix: Any, *, rest: Rest) -> "TopK":
@@ -79,25 +93,6 @@ class TopK(SparseTable):
         table = cls.__new__(cls)
         SparseTable.__init__(table, _with_rest(compressed(matrix), rest))
         return table
-
-
-def _read(ids: Any, scores: Any) -> tuple[Indices, Floats]:
-    try:
-        indices, values = np.asarray(ids), np.asarray(scores)
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"ids and scores cannot be read as arrays ({error}); give lists of one length."
-        ) from None
-    if indices.ndim != 2 or indices.shape != values.shape or 0 in indices.shape:
-        raise ValueError(
-            f"ids and scores must have one shape (n_samples, k); got {indices.shape} and "
-            f"{values.shape}."
-        )
-    if indices.dtype.kind not in "iu":
-        raise ValueError(f"ids must be integers, the columns of classes; got {indices.dtype}.")
-    if not are_numbers(values.dtype):
-        raise ValueError(f"scores must be probabilities; got {values.dtype}.")
-    return indices, values.astype(float_type(values.dtype), copy=False)
 
 
 def _check_ids(ids: Indices, n_classes: int) -> None:

@@ -359,13 +359,7 @@ class Auto(PriorEstimator):
         super().fit(y_proba, y, **given)
         self._goal = Goal.of(self.costs, self.goal, self.classes_)
         rows, evidence = self._labelled_rows(), self._evidence
-        self._balance = source_balance(
-            rows.y_proba,
-            rows.labels,
-            rows.weight,
-            None if evidence.source_priors is None else self.source_priors_,
-            None if evidence.source_label_priors is None else self.source_label_priors_,
-        )
+        self._balance = source_balance(evidence)
         seen = self.confusion_.seen
         if not self._balance.priors[seen].any():
             raise ValueError(

@@ -96,12 +96,8 @@ class Validation:
 
     def confusion(self, decision: Decision) -> Confusion:
         """Count decisions by class; once for all methods that get the same checked predictions."""
-
-        def count() -> Confusion:
-            return Confusion.from_arrays(
-                self.y_proba, self.labels, decision=decision, sample_weight=self.sample_weight
-            )
-
+        known: dict[str, Any] = {"decision": decision, "sample_weight": self.sample_weight}
+        count = partial(Confusion.from_arrays, self.y_proba, self.labels, **known)
         if self.checked is None:
             return count()
         key, counted = ("confusion", decision), (self.labels, self.sample_weight)
@@ -303,7 +299,7 @@ class Evidence:
 
     @property
     def decisions_only(self) -> bool:
-        """Whether validation was decisions, without probabilities."""
+        """Whether validation was decisions, or a confusion matrix, without probabilities."""
         return self.predicted is not None and self.predicted.decision == "hard"
 
     @property
@@ -586,28 +582,24 @@ class SourceBalance:
     given: bool
 
 
-def source_balance(
-    y_proba: Floats,
-    y: Indices,
-    weight: Vector,
-    source_priors: Vector | None,
-    label_priors: Vector | None,
-) -> SourceBalance:
+def source_balance(evidence: Evidence) -> SourceBalance:
     """Choose the class balance under which calibrated outputs are posteriors.
 
     Label priors if they are given. Source priors are what the classifier predicts on average: if
     that is what it predicts on validation, validation is drawn as the training set was, and its
     labels tell the balance; otherwise they are used as label priors themselves.
     """
-    if label_priors is not None:
-        return SourceBalance(label_priors, GIVEN_LABELS, True)
+    rows, source_priors = evidence.rows, evidence.source_priors
+    assert rows is not None
+    if evidence.source_label_priors is not None:
+        return SourceBalance(evidence.source_label_priors, GIVEN_LABELS, True)
     if source_priors is not None:
-        mean, error = _mean(y_proba, weight)
+        mean, error = _mean(rows.y_proba, rows.weight)
         # beyond three standard errors, a mean prediction contradicts priors that were given
         if (np.abs(mean - source_priors) > 3.0 * error + 1e-6).any():
             return SourceBalance(source_priors, GIVEN, True)
-    K = y_proba.shape[1]
-    counts = np.bincount(y, weight, K)
+    K = evidence.classes.size
+    counts = np.bincount(rows.labels, rows.weight, K)
     added = np.full(K, 0.5)
     if source_priors is not None:
         added[source_priors == 0] = 0.0  # it was not in training, as they say

@@ -115,14 +115,7 @@ class CalibratedMean(PriorEstimator):
         check_count(self.cv, "cv", least=2)
         super().fit(y_proba, y, **given)
         rows = self._labelled_rows()
-        evidence = self._evidence
-        self._balance: SourceBalance = source_balance(
-            rows.y_proba,
-            rows.labels,
-            rows.weight,
-            None if evidence.source_priors is None else self.source_priors_,
-            None if evidence.source_label_priors is None else self.source_label_priors_,
-        )
+        self._balance: SourceBalance = source_balance(self._evidence)
         self._calibration: AveragedCalibration = average_calibration(
             rows.y_proba,
             rows.labels,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from html import escape
@@ -512,28 +512,22 @@ def priors_table(found: PriorEstimate, most: int = MAX_ROWS) -> tuple[list[str],
 
     The largest movers first, and no more than `most`, where there are more classes.
     """
-    K = found.classes.size
-    columns: list[tuple[str, Any, Callable[[Any], str]]] = [
-        ("class", found.classes, str),
-        ("target", found.priors, percent),
-    ]
-    if found.source_priors is not None:
-        columns.insert(1, ("source", found.source_priors, percent))
-        columns += [("points", change_of(found), points), ("ratio", found.ratio, number)]
+    K, source = found.classes.size, found.source_priors
+    # how far each share moved; the share itself where nothing is known of the source
+    change = found.priors if source is None else found.priors - source
+    columns: dict[str, Any] = {"class": map(str, found.classes.tolist())}
+    if source is not None:
+        columns["source"] = map(percent, source)
+    columns["target"] = map(percent, found.priors)
+    if source is not None:
+        columns |= {"points": map(points, change), "ratio": map(number, found.ratio)}
     if found.interval is not None:
-
-        def bounds(interval: Vector) -> str:
-            return f"{percent(interval[0])} to {percent(interval[1])}"
-
-        columns.append((at_level(found.confidence_level), found.interval, bounds))
-    order = np.arange(K) if most >= K else movers(change_of(found), most)
-    rows = [[form(values[k]) for _, values, form in columns] for k in order]
-    return [name for name, _, _ in columns], rows
-
-
-def change_of(found: PriorEstimate) -> Vector:
-    """Return how far each share moved; the share itself where nothing is known of the source."""
-    return found.priors if found.source_priors is None else found.priors - found.source_priors
+        lower, upper = (map(percent, bound) for bound in found.interval.T)
+        columns[at_level(found.confidence_level)] = map("{} to {}".format, lower, upper)
+    rows = [list(row) for row in zip(*columns.values(), strict=True)]
+    if most < K:
+        rows = [rows[k] for k in movers(change, most)]
+    return list(columns), rows
 
 
 def _notes(found: PriorEstimate) -> list[str]:

@@ -144,10 +144,6 @@ class Backtest:
             len(self.groups), self.n_groups, FEWEST_GROUPS, self.goal, gains, self.off
         )
 
-    def reaches(self, moved: float) -> bool:
-        """Tell whether some group of the past moved as far."""
-        return any(group.moved >= moved for group in self.groups)
-
     def weights(self) -> Vector:
         """Return weights of the readings: prior shift, mean, unchanged; by past squared errors."""
         off = np.mean([group.off for group in self.groups], axis=0)

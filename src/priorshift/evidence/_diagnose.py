@@ -158,6 +158,14 @@ def expected_score(
     return Expected.of(value, float(np.sqrt(noise)), confidence_level, bounds)
 
 
+def seen_shares(samples: Samples, priors: Vector) -> Vector:
+    """Return priors without classes that validation lacks."""
+    shares = np.where(samples.class_counts > 0, priors, 0.0)
+    if not shares.any():
+        raise ValueError("validation has no sample of any class that the priors give a share.")
+    return np.asarray(shares / shares.sum())
+
+
 def resample(estimate: PriorEstimate, priors: Vector, samples: Samples) -> tuple[Vector, float]:
     """Draw priors that other validation and target sets might have led to.
 
@@ -401,12 +409,8 @@ def diagnose(
     samples = read_samples(y_proba_val, y_val, y_proba_target, names)
     if samples.classes.tolist() != estimate.classes.tolist():
         raise ValueError("classes must be those of the estimate, in its order.")
-    seen = samples.class_counts > 0
-    priors = np.where(seen, estimate.priors, 0.0)
-    if not priors.any():
-        raise ValueError("validation has no sample of any class that the estimate gives a share.")
-    priors /= priors.sum()
-    y = samples.y_val
+    seen, y = samples.class_counts > 0, samples.y_val
+    priors = seen_shares(samples, estimate.priors)
     before = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)
     adapted = estimate.adapt(Predictions.from_checked(samples.y_proba_val))
     after = (adapted.argmax(axis=1) == y).astype(np.float64)
@@ -486,7 +490,7 @@ def expected_accuracy(
     """
     confidence_level = check_level(confidence_level, "confidence_level")
     samples = read_samples(y_proba_val, y_val, y_proba_target, classes)
-    K, y, seen = samples.classes.size, samples.y_val, samples.class_counts > 0
+    K, y = samples.classes.size, samples.y_val
     if priors is None:
         fitted = get_estimator("auto").fit(
             Predictions.from_checked(samples.y_proba_val),
@@ -496,13 +500,8 @@ def expected_accuracy(
         target = Predictions.from_checked(samples.y_proba_target)
         priors = fitted.estimate(target, confidence_level)
     estimate = priors if isinstance(priors, PriorEstimate) else None
-    shares = check_priors(
-        priors if estimate is None else estimate.priors, samples.classes, "priors"
-    )
-    shares = np.where(seen, shares, 0.0)
-    if not shares.any():
-        raise ValueError("validation has no sample of any class that priors give a share.")
-    shares, covariance = shares / shares.sum(), np.zeros((K, K))
+    known = check_priors(priors if estimate is None else estimate.priors, samples.classes, "priors")
+    shares, covariance = seen_shares(samples, known), np.zeros((K, K))
     if estimate is not None:
         covariance, _ = resample(estimate, shares, samples)
     right = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from priorshift.monitor._monitor import PriorMonitor
 
 FORMAT = "priorshift monitor"
-VERSION = 3
+VERSION = 4
 """Increases when the previous version of priorshift could no longer read the file."""
 
 LARGEST = 2**53
