@@ -499,7 +499,8 @@ def read_target(
         )
     labelled = y_target is not None or method.target_labels == "required"
     decided = y_pred is not None or method._decisions_only
-    decided = decided or getattr(y_proba, "decided", None) is not None
+    # not getattr: a Delayed of Dask claims to have every attribute
+    decided = decided or (isinstance(y_proba, Predictions) and y_proba.decided is not None)
     if decided and not labelled:
         return count_decisions(method, y_pred, y_proba), None, False
     if decided:
