@@ -412,7 +412,7 @@ def read_evidence(
         K, known = confusion.class_weights.size, confusion.classes if classes is None else classes
         names = np.arange(K) if known is None else check_classes(known, K)
         source_known = source_priors is not None or source_label_priors is not None
-    elif y_pred is not None or is_decided(y_proba):
+    elif y_pred is not None or (isinstance(y_proba, Predictions) and y_proba.decided is not None):
         require_decisions(method, y_pred, y_proba)
         if y is None:
             raise ValueError(f"{name} needs validation labels: fit(y_pred=..., y=...).")
@@ -499,7 +499,8 @@ def read_target(
         )
     labelled = y_target is not None or method.target_labels == "required"
     decided = y_pred is not None or method._decisions_only
-    decided = decided or is_decided(y_proba)
+    if isinstance(y_proba, Predictions) and y_proba.decided is not None:
+        decided = True
     if decided and not labelled:
         return count_decisions(method, y_pred, y_proba), None, False
     if decided:
@@ -516,11 +517,6 @@ def read_target(
         if method.target_labels != "required" and not labels.rows.size:
             labels = None
     return values, labels, named or predictions.named
-
-
-def is_decided(y_proba: Any) -> bool:
-    """Tell whether these are decisions; a Delayed of Dask claims to have every attribute."""
-    return isinstance(y_proba, Predictions) and y_proba.decided is not None
 
 
 def count_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> DecisionCounts:
