@@ -106,8 +106,11 @@ def outcome(classes: int, n_val: int, n_target: int, run: int) -> Outcome:
     )
 
     def gained(estimate: ps.PriorEstimate, y_proba: np.ndarray, y: np.ndarray) -> float:
-        changed = estimate.adapt(y_proba).argmax(axis=1) == y
-        return 100 * float(changed.mean() - (y_proba.argmax(axis=1) == y).mean())
+        after, before = (
+            np.count_nonzero(proba.argmax(axis=1) == y)
+            for proba in (estimate.adapt(y_proba), y_proba)
+        )
+        return 100 * (after - before) / y.size  # exact where just a point is lost
 
     decided, full = shift.decision, replace(shift.with_action("adapt"), strength=1.0)
     promised = 100 * decided["expected_gain"] if decided["adapt"] else None

@@ -173,8 +173,20 @@ class _Calibrator(BaseEstimator):
             np.take(z.T, order, axis=1), encoded[order], weight[order], offset
         )
         del z
+        family, unseen = self._family(), self.classes_[~likelihood.seen].tolist()
+        if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
+            warn_user(_unseen_message(unseen), PriorShiftWarning)
         with single_threaded_blas():  # products of small blocks: threads would only wait
-            self._fit(_Task(likelihood, unit, ridges, folds))
+            found = self._search(_Task(likelihood, unit, ridges, folds))
+            self.nll_ = likelihood.value(found.map) / likelihood.total
+        self.n_iter_, self.converged_ = found.n_iter, not found.trouble
+        self._map = ScoreMap(found.map.slope / unit, found.map.bias)
+        if family.slope == "shared":
+            self.temperature_ = float(1 / self._map.slope[0])
+        else:
+            self.scale_ = self._map.slope
+        if family.bias:
+            self.bias_ = self._map.bias
         return self
 
     def predict_log_proba(self, y_proba: ArrayLike) -> Vector:
@@ -239,22 +251,6 @@ class _Calibrator(BaseEstimator):
             return _log_softmax(np.array(values, dtype=np.float64, order="C"))
         z = np.maximum(values, TINY, dtype=np.float64, order="C")
         return _log_softmax(np.log(z, out=z))
-
-    def _fit(self, task: _Task) -> None:
-        likelihood, unit = task.likelihood, task.unit
-        family, unseen = self._family(), self.classes_[~likelihood.seen].tolist()
-        if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
-            warn_user(_unseen_message(unseen), PriorShiftWarning)
-        found = self._search(task)
-        self.n_iter_, self.converged_ = found.n_iter, not found.trouble
-        self.nll_ = likelihood.value(found.map) / likelihood.total
-        self._map = ScoreMap(found.map.slope / unit, found.map.bias)
-        if family.slope == "shared":
-            self.temperature_ = float(1 / self._map.slope[0])
-        else:
-            self.scale_ = self._map.slope
-        if family.bias:
-            self.bias_ = self._map.bias
 
     def _search(self, task: _Task) -> FittedMap:
         """Find the best map; warn if it is not reached."""
