@@ -37,7 +37,7 @@ from priorshift.border import (
 HESSIAN_PARTS = 2
 """Parts that a Hessian is summed in: each holds a K x K matrix, so few save memory."""
 
-USUAL_BLOCK_BYTES = 2**19
+USUAL_BLOCK_BYTES = 2**18
 LARGEST_BLOCK_BYTES = 2**23
 """Blocks of this size cost two threads as little as one pass of BLAS over everything (measured);
 smaller ones cost more than they save in copies."""
@@ -140,7 +140,7 @@ class Mixture:
         # these are more than a few hundred kilobytes; a square matrix is our own
         size = 8 * self.A.size
         share = max(size // 32, min(size // 12, USUAL_BLOCK_BYTES))
-        few = size <= USUAL_BLOCK_BYTES or n <= 2 * self.n_classes
+        few = size <= 2 * USUAL_BLOCK_BYTES or n <= 2 * self.n_classes
         self.block_bytes = LARGEST_BLOCK_BYTES if few else min(LARGEST_BLOCK_BYTES, share)
 
     @property
