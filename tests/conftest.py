@@ -14,7 +14,7 @@ import priorshift as ps
 from priorshift import counts as statistics
 from priorshift.border import SparseBlock, TopK, sparse
 from priorshift.estimators import bounds, data
-from priorshift.solvers import _certified
+from priorshift.solvers import _maximise
 
 Array = NDArray[np.float64]
 
@@ -145,5 +145,5 @@ def many_classes(monkeypatch):
     """Take more than 5 classes for very many, so that nothing of classes by classes is formed."""
     for module in (sparse, statistics, data, bounds):
         monkeypatch.setattr(module, "DENSE_CLASSES", 5)
-    monkeypatch.setattr(_certified, "MANY_CLASSES", 5)
+    monkeypatch.setattr(_maximise, "MANY_CLASSES", 5)
     assert not hasattr(ps, "DENSE_CLASSES")

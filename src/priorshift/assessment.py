@@ -812,7 +812,7 @@ class Case:
             return fact("unknown_class", n=len(unknown))
         if self.gains is not None:  # labels of the target tell, whatever validation is worth
             return None
-        if (seen := self._seen_before()) is not None:
+        if (seen := self._looks_trained_on()) is not None:
             return seen
         if assumed and (swapped := self._target_swapped()) is not None:
             return swapped
@@ -839,7 +839,7 @@ class Case:
         names = [str(name) for name in data.classes[np.argsort(order)]]
         return fact("target_swapped", names=names, unlike=min(unlike, 1.0), left=left)
 
-    def _seen_before(self) -> Fact | None:
+    def _looks_trained_on(self) -> Fact | None:
         """Say that the model seems to have been trained on validation, if so.
 
         95% of validation or more is right, and the model is less sure of the target, by five
@@ -857,7 +857,7 @@ class Case:
             return None
         return fact("seen_before", accuracy=accuracy, expected=expected, confidence=confidence)
 
-    def shares_to_report(self) -> PriorEstimate:
+    def choose_shares(self) -> PriorEstimate:
         """Choose the shares to report: by labels, by history, or between both readings."""
         estimate, mean, ppi = self.estimate, self.mean, self.ppi
         if mean is None:  # decisions: what labels say where they contradict the estimate, or more
@@ -898,7 +898,7 @@ class Case:
         found, sizes = self.assumption, {"n_val": data.y_val.size, "n_target": data.n_target}
         if self.obstacle is not None:
             yield self.obstacle
-        if self.gains is not None and (seen := self._seen_before()) is not None:
+        if self.gains is not None and (seen := self._looks_trained_on()) is not None:
             yield seen
         if test is not None:  # how far it changed is what the estimate says, as everywhere
             yield test.fact((report if mean is None else estimate).total_variation)
@@ -1011,7 +1011,7 @@ class Case:
             # before plus the gain by all evidence, with an interval as by validation
             moved = gain.value if goal.in_points else -gain.value
             after = after.moved_to(before.value + moved, goal.bounds) if decided is None else None
-        report = self.shares_to_report()
+        report = self.choose_shares()
         if estimate.source_priors is not None:  # one "before" for all readings
             report = replace(
                 report,

@@ -328,7 +328,7 @@ def test_a_gain_must_exceed_the_caution_of_assess(
     y_proba_val, y_val = simulation.draw(simulation.source_priors, 300, rng)
     y_proba, _ = simulation.draw(TARGET, 300, rng)
     auto = ps.Auto().fit(y_proba_val, y_val)
-    gains = {1.0: auto_module.Gain(full, 0.1, 0.2), 0.5: auto_module.Gain(half, 0.1, 0.2)}
+    gains = {1.0: auto_module.ExpectedGain(full, 0.1, 0.2), 0.5: auto_module.ExpectedGain(half, 0.1, 0.2)}
     monkeypatch.setattr(auto_module, "expected_gain", lambda *_, strength, **__: gains[strength])
     shift = auto.estimate(y_proba)
     decision = shift.decision
@@ -721,7 +721,7 @@ def test_shares_have_moved_beyond_twice_their_noise(few, factor, moved, monkeypa
     shares = Shares(auto._balance.priors + apart, half, half, 1.0, 1, True)
     read = auto._read(y_proba)._replace(shares=shares)
     monkeypatch.setattr(auto, "_read", lambda _: read)
-    nothing = auto_module.Gain(0.0, 1.0, 0.0)
+    nothing = auto_module.ExpectedGain(0.0, 1.0, 0.0)
     monkeypatch.setattr(auto_module, "expected_gain", lambda *_, **__: nothing)
     assert auto.estimate(y_proba).decision["reason"] == ("unsure" if moved else "no_shift")
 
@@ -765,7 +765,7 @@ def test_without_a_shift_a_gain_must_be_worth_it_in_its_own_unit(simulation, rng
     y_proba, _ = simulation.draw(simulation.source_priors, 300, rng)
     auto = ps.Auto(costs=10.0 * (1 - np.eye(K))).fit(y_proba_val, y_val)
     for gain, adapts in ((0.05, False), (0.5, True)):
-        made = auto_module.Gain(gain, 0.001, 0.2)
+        made = auto_module.ExpectedGain(gain, 0.001, 0.2)
         monkeypatch.setattr(auto_module, "expected_gain", lambda *_, made=made, **__: made)
         assert auto.estimate(y_proba).decision["adapt"] is adapts
 

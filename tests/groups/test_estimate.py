@@ -126,12 +126,12 @@ def test_sparse_rows_are_read_in_blocks(grouped, method):
 
 
 def test_groups_too_large_to_stack_go_one_by_one(grouped, monkeypatch):
-    from priorshift.solvers import _certified
+    from priorshift.solvers import _maximise
 
     data = grouped()
     est = data.fit("em", tol=1e-6)
     stacked = estimate_groups(est, data.y_proba, data.groups, pooling=None)
-    monkeypatch.setattr(_certified, "STACK_BYTES", 8 * 4 * 50)
+    monkeypatch.setattr(_maximise, "STACK_BYTES", 8 * 4 * 50)
     single = estimate_groups(est, data.y_proba, data.groups, pooling=None)
     np.testing.assert_allclose(single.priors, stacked.priors, atol=1e-3)
     assert single.gap.max() <= 1e-6

@@ -5,8 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from priorshift.border import SparseBlock, SparseTable
-from priorshift.solvers import Mixture, Mixtures, _certified, maximise
-from priorshift.solvers._certified import extrapolate, leap
+from priorshift.solvers import Mixture, Mixtures, _maximise, maximise
 from priorshift.solvers._interior_point import (
     Curvatures,
     MatrixFree,
@@ -15,6 +14,7 @@ from priorshift.solvers._interior_point import (
     interior_points,
     merit,
 )
+from priorshift.solvers._maximise import extrapolate, leap
 
 
 def problem_of(rng, n=600, K=30, alpha=1.0, weights=None, base=True, dtype=np.float64):
@@ -39,7 +39,7 @@ def test_matrix_free_steps_end_where_dense_ones_do(alpha, base, sampled, rng, mo
         monkeypatch.setattr("priorshift.solvers._interior_point.MIN_ROWS", 1)
         monkeypatch.setattr("priorshift.solvers._interior_point.ROWS_PER_CLASS", 6)
         monkeypatch.setattr("priorshift.solvers._interior_point.FEW_CLASSES", 2)
-    monkeypatch.setattr(_certified, "MANY_CLASSES", 5)
+    monkeypatch.setattr(_maximise, "MANY_CLASSES", 5)
     found, exact = maximise(sparse, tol=1e-8, max_iter=500), maximise(dense, tol=1e-10)
     assert found.gap <= 1e-8
     assert found.n_iter < 100
@@ -73,7 +73,7 @@ def test_leaps_never_lower_the_likelihood_of_an_em_step(rng):
     value, plain = -np.inf, p
     for n_leaps in range(1, 5):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_certified, "LEAPS", n_leaps)
+            patch.setattr(_maximise, "LEAPS", n_leaps)
             point, n_iter = leap(sparse, p, 1e-12, 1000)
         assert point.objective >= value
         assert 2 * n_leaps + 1 <= n_iter <= 3 * n_leaps + 1
@@ -85,7 +85,7 @@ def test_leaps_never_lower_the_likelihood_of_an_em_step(rng):
 
 
 def test_it_ends_when_told_to_with_a_true_gap(rng, monkeypatch):
-    monkeypatch.setattr("priorshift.solvers._certified.MANY_CLASSES", 5)
+    monkeypatch.setattr("priorshift.solvers._maximise.MANY_CLASSES", 5)
     sparse, dense = problem_of(rng, dtype=np.float32)
     for max_iter in (1, 2, 5, 14):
         solution = maximise(sparse, tol=1e-12, max_iter=max_iter)

@@ -57,8 +57,7 @@ from priorshift.estimators.shares import (
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes
 from priorshift.solvers import Mixture, Solution, Status, maximise
-from priorshift.verdict import CAUTION, WORTH, Ruling, judge_gain
-from priorshift.verdict import Gain as GainToJudge
+from priorshift.verdict import CAUTION, WORTH, Gain, Ruling, judge_gain
 from priorshift.words import fact, headline, say
 
 MODEL_SAMPLES = 20.0
@@ -107,7 +106,7 @@ THIN_ROWS, MANY_CLASSES = 10, 50
 ACCURACY = Goal("accuracy")
 
 
-class Gain(NamedTuple):
+class ExpectedGain(NamedTuple):
     """Expected gain, its standard error, and the share of decisions that change."""
 
     mean: float
@@ -175,7 +174,7 @@ def expected_gain(
     strength: float = 1.0,
     part: Target | None = None,
     beliefs: Sequence[Belief] = (),
-) -> Gain:
+) -> ExpectedGain:
     """Return what adapting to `priors` gains; `noise` is their covariance.
 
     The ratio of priors is raised to `strength`. `beliefs` are what each of the averaged maps says
@@ -212,7 +211,7 @@ def expected_gain(
         variance += float(_variance(gains, beliefs))
     n_target, gain = target.calibrated.shape[0], float(priors @ d)
     variance += max(float(priors @ square) - gain**2, 0.0) / n_target
-    return Gain(gain, float(np.sqrt(variance)), change.n_changed / n_target)
+    return ExpectedGain(gain, float(np.sqrt(variance)), change.n_changed / n_target)
 
 
 def decide(y_proba: Floats, ratio: Vector, goal: Goal = ACCURACY) -> Indices:
@@ -434,7 +433,7 @@ class Auto(PriorEstimator):
         noise = np.sqrt(np.maximum(shares.covariance.diagonal(), 0.0)).sum()
         moved = bool(np.abs(shares.priors - source).sum() > 2 * noise)
         worth = WORTH * self._goal.cost_of_error(shares.priors)
-        gains: dict[float, Gain] = {}
+        gains: dict[float, ExpectedGain] = {}
         rulings: dict[float, Ruling] = {}
         for strength in STRENGTHS:
             gains[strength] = gain = expected_gain(
@@ -449,7 +448,7 @@ class Auto(PriorEstimator):
                 beliefs=read.beliefs,
             )
             rulings[strength] = judge_gain(
-                GainToJudge(gain.mean, gain.standard_error),
+                Gain(gain.mean, gain.standard_error),
                 shifted=moved,
                 caution=self.caution,
                 worth=worth,
@@ -469,7 +468,7 @@ class Auto(PriorEstimator):
             )
             ruling = judge_gain(ruling.gain, shifted=True, obstacle="unknown_class")
         sizes = y_proba.shape[0], n_target
-        return self._explained(shares, gains, strength, ruling, unknown, sizes)
+        return self._with_decision(shares, gains, strength, ruling, unknown, sizes)
 
     def _read(self, y_proba: Floats) -> Reading:
         """Estimate shares from calibrated outputs, and what each map would say by itself."""
@@ -550,10 +549,10 @@ class Auto(PriorEstimator):
         )
         return soft, self._calibration.average
 
-    def _explained(
+    def _with_decision(
         self,
         shares: Shares,
-        gains: dict[float, Gain],
+        gains: dict[float, ExpectedGain],
         strength: float,
         ruling: Ruling,
         unknown: list[Any],

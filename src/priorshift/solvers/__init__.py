@@ -1,10 +1,9 @@
 """Solvers: clean arrays in, a `Solution` out. They know nothing about classifiers or files.
 
-Read `_mixture` first: the one problem, its gradient and its certificate. `_certified` solves it;
+Read `_mixture` first: the one problem, its gradient and its certificate. `_maximise` solves it;
 `_published` has the algorithms of the paper, which nothing else here uses.
 """
 
-from priorshift.solvers._certified import maximise, maximise_by_group
 from priorshift.solvers._joint import maximise_jointly
 from priorshift.solvers._least_squares import (
     evident_variance,
@@ -23,6 +22,7 @@ from priorshift.solvers._linear import (
     solve_linear,
     undetermined,
 )
+from priorshift.solvers._maximise import maximise, maximise_by_group
 from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture, Mixtures
 from priorshift.solvers._published import (
     GRADIENT_TOLERANCE,

@@ -12,7 +12,7 @@ p, but not in both: the result is a stationary point, the one that validation's 
 import numpy as np
 
 from priorshift._typing import Vector
-from priorshift.solvers._certified import extrapolate, maximise
+from priorshift.solvers._maximise import extrapolate, maximise
 from priorshift.solvers._mixture import Mixture
 from priorshift.solvers._solution import Solution, Status
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from priorshift.solvers import Mixture, _certified, _interior_point, _mixture, maximise
+from priorshift.solvers import Mixture, _interior_point, _maximise, _mixture, maximise
 
 POSTERIOR_TOL = 0.01
 CONFUSION_TOL = 1e-6
@@ -463,7 +463,7 @@ def test_few_classes_take_few_of_newtons_steps(posterior_problem, route, spread,
 def test_the_interior_point_takes_over_where_newtons_steps_fail(
     monkeypatch, posterior_problem, alpha
 ):
-    monkeypatch.setattr(_certified, "factorise", lambda H, d: np.zeros_like)  # leads nowhere
+    monkeypatch.setattr(_maximise, "factorise", lambda H, d: np.zeros_like)  # leads nowhere
     problem, plain = posterior_problem(20, 1000, spread=0.5, alpha=alpha)
     check(maximise(problem, tol=1e-6), plain, 1e-6)
 

@@ -7,8 +7,8 @@ from scipy.optimize import minimize
 from priorshift.solvers import (
     Mixture,
     Mixtures,
-    _certified,
     _interior_point,
+    _maximise,
     maximise,
     maximise_by_group,
 )
@@ -100,7 +100,7 @@ def test_rows_of_each_group_are_as_good_as_shared_ones(rng):
 def test_chunks_make_no_difference(rng, monkeypatch):
     problem = random_problem(5, 50, 0.5, 0.0, rng)
     whole = maximise(problem, start=np.full(5, 0.2), tol=TOL, max_iter=1000)
-    monkeypatch.setattr(_certified, "CHUNK_BYTES", 8 * 25 * 7)
+    monkeypatch.setattr(_maximise, "CHUNK_BYTES", 8 * 25 * 7)
     parts = maximise(problem, start=np.full(5, 0.2), tol=TOL, max_iter=1000)
     np.testing.assert_allclose(parts.value, whole.value, rtol=1e-9, atol=1e-12)
 
@@ -166,7 +166,7 @@ def test_single_is_the_same_problem(rng):
 def test_rows_by_group_are_each_groups_own_problem(rng, monkeypatch, weighted, most):
     """Stacked with others or alone, every group ends where the solver of one problem does."""
     if most is not None:
-        monkeypatch.setattr(_certified, "STACK_BYTES", most)
+        monkeypatch.setattr(_maximise, "STACK_BYTES", most)
     codes, A = np.repeat(np.arange(6), [3, 50, 1, 4, 40, 7]), rng.dirichlet(np.ones(4), 105)
     order = rng.permutation(codes.size)
     codes, A, scale, excess = codes[order], A[order], rng.uniform(1, 5, 4), np.full(4, 0.5)
