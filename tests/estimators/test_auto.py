@@ -328,7 +328,10 @@ def test_a_gain_must_exceed_the_caution_of_assess(
     y_proba_val, y_val = simulation.draw(simulation.source_priors, 300, rng)
     y_proba, _ = simulation.draw(TARGET, 300, rng)
     auto = ps.Auto().fit(y_proba_val, y_val)
-    gains = {1.0: auto_module.ExpectedGain(full, 0.1, 0.2), 0.5: auto_module.ExpectedGain(half, 0.1, 0.2)}
+    gains = {
+        1.0: auto_module.ExpectedGain(full, 0.1, 0.2),
+        0.5: auto_module.ExpectedGain(half, 0.1, 0.2),
+    }
     monkeypatch.setattr(auto_module, "expected_gain", lambda *_, strength, **__: gains[strength])
     shift = auto.estimate(y_proba)
     decision = shift.decision
