@@ -186,6 +186,13 @@ def test_a_hessian_has_no_nan_from_classes_that_are_hidden():
     np.testing.assert_allclose(problem.hessian(p), expected)
 
 
+def test_a_hessian_in_float32_holds_rows_whose_likelihood_float32_cannot_divide_by():
+    A = np.array([[1e-41, 1.0], [0.5, 0.5], [1e-22, 1.0]], np.float32)
+    p, scale = np.array([0.3, 0.7]), np.array([1.0, 0.0])
+    found = Mixture.of(A, scale=scale).hessian(p)
+    np.testing.assert_allclose(found, [[3 / 0.3**2, 0.0], [0.0, 0.0]], rtol=1e-6)
+
+
 def test_an_infinite_entry_of_a_hessian_leaves_a_step():
     """A row that is next to impossible overflows; the step is then that of the diagonal alone."""
     step = factorise(np.array([[np.inf, 1.0], [1.0, 2.0]]), np.ones(2))(np.ones(2))

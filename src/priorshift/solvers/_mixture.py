@@ -57,6 +57,9 @@ GEMM_SPEED_UP = 16
 NO_LIKELIHOOD = 1e-200
 """A row up to this is 0: priors times less would underflow."""
 
+LEAST_OF_FLOAT32 = 1e-20
+"""Divided by a prior times less, 1 may leave float32."""
+
 
 RIDGES = (0.0, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6)
 """Tried in turn, relative to the diagonal, where rounding makes Newton's matrix indefinite."""
@@ -120,6 +123,9 @@ class Mixture:
                 map_rows(lambda rows: times(array[rows], scale) > least, A.shape[0], work=A.size)
             )
             keep = possible if weights is None else possible & (weights > 0)
+            # what is left of a row without some classes may be too small to divide by
+            if (scale == 0).any() and times(A, scale)[keep].min(initial=1.0) < LEAST_OF_FLOAT32:
+                A = A.astype(np.float64, copy=False)
             impossible = float((~possible if weights is None else weights[~possible]).sum())
             if not keep.all():
                 A, weights = A[keep], None if weights is None else weights[keep]
