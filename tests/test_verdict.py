@@ -35,6 +35,8 @@ def rule(calibrate, adapt, kind, **more):
     [
         (IDLE, HINGES, EXPLAINED, True, ("adapt", "adapt", "helps")),
         (IDLE, HINGES, HALF, True, ("unclear", "none", "more_changed")),
+        # bounds that reach further leave in doubt whether anything else changed
+        (IDLE, HINGES, Kind(0.81, 0.48, 1.0, 1.5), True, ("unclear", "none", "hinges")),
         (IDLE, HINGES, EXPLAINED._replace(amplification=3.0), True, ("unclear", "none", "hinges")),
         (IDLE, HINGES, EXPLAINED._replace(low=0.3), True, ("unclear", "none", "hinges")),
         (IDLE, Promise(DOWN, DOWN, DOWN, UP), EXPLAINED, True, ("unclear", "none", "hinges")),

@@ -229,7 +229,7 @@ def judge(
         return Ruling("leave", "none", "no_shift", full)
     if adapts.prior.less(-SURE) < worth and all(g.mean < worth for g in expected.values()):
         return Ruling("leave", "none", "no_gain", full)
-    if kind.explained is not None and not kind.explained >= WELL:
+    if kind.explained is not None and kind.high < WELL:
         return Ruling("unclear", "none", "more_changed", full)
     why = "unsure" if adapts.prior.less(CAUTION) <= 0 else "hinges"
     return Ruling("unclear", "none", why, full)
