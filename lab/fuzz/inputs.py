@@ -405,7 +405,7 @@ WRONG_PRIORS: tuple[Callable[[Array, list[Any]], Any], ...] = (
     lambda p, _: iter(p.tolist()),
     lambda p, _: p.astype("U8"),
     lambda p, _: np.eye(p.size)[0] * -0.0,
-    lambda p, names: _as_series(p, names)[::-1][:-1],
+    lambda p, names: _as_series(p[:0:-1], names[:0:-1]),
     lambda p, _: {0.5},
 )
 

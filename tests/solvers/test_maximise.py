@@ -521,3 +521,10 @@ def test_a_sample_that_misleads_only_costs_time(posterior_problem, naive, passes
     solution = maximise(problem, tol=POSTERIOR_TOL)
     check(solution, naive(A, 1.0, 1.0), POSTERIOR_TOL)
     assert sum(of is problem for of, *_ in passes) <= 25
+
+
+def test_a_loose_tolerance_leaves_some_class():
+    A = np.random.default_rng(17).dirichlet(np.full(20, 5.0), 192)[149:]
+    found = maximise(Mixture.of(A, scale=np.full(20, 20.0)), tol=10.0, start=np.full(20, 0.05))
+    assert found.value.sum() == pytest.approx(1)
+    assert found.gap <= 10

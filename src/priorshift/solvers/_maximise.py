@@ -118,7 +118,7 @@ def maximise(
             point, n_iter = problem.at(point.p), n_iter + 1
         if cheap:  # classes that the solution only approaches are 0, if that stays certified
             leaving = (point.p < 1 - point.gradient / problem.total) & (problem.excess == 0)
-            if leaving.any():
+            if leaving.any() and not leaving.all():  # all, where the tolerance is loose
                 p = np.where(leaving, 0.0, point.p)
                 rounded = problem.at(p / p.sum())
                 point = rounded if rounded.gap <= max(tol, point.gap) else point
