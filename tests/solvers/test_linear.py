@@ -5,6 +5,7 @@ import pytest
 
 from priorshift.solvers import (
     _linear,
+    clip_to_simplex,
     condition_number,
     invert,
     is_singular,
@@ -122,3 +123,8 @@ def test_a_factorisation_tells_regular_matrices_and_leaves_doubt_to_singular_val
     assert not is_singular(close)
     monkeypatch.setattr(np.linalg, "svd", None)
     assert not is_singular(far)
+
+
+def test_what_is_clipped_sums_to_one_again():
+    raw = np.array([[0.5, -1.0, 1.5], [-1.0, 0.0, -2.0]])
+    np.testing.assert_allclose(clip_to_simplex(raw), [[0.25, 0.0, 0.75], [1 / 3, 1 / 3, 1 / 3]])
