@@ -227,9 +227,9 @@ def map_reduce(
     """Apply a kernel to blocks of rows and add up the results, arrays in float64.
 
     Threads work on an array or a table on this machine; the workers of a cluster on the chunks they
-    hold. The cuts, and so the sums, do not depend on the number of threads or workers. Lists are
-    joined in the order of the rows. A kernel must not keep its block; for a cluster it must be
-    picklable and small.
+    hold. The cuts, and so the sums, do not depend on the number of threads; on a cluster, which
+    worker holds which chunk may change their last digits. Lists are joined in the order of
+    the rows. A kernel must not keep its block; for a cluster it must be picklable and small.
 
     Parameters
     ----------
