@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -21,7 +20,6 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
 from priorshift._version import __version__
@@ -31,7 +29,7 @@ from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import columns_of, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.files import PredictionFile, write_text
-from priorshift.text import csv_table, printable
+from priorshift.text import csv_table, printable, text_table
 
 PIPE_WIDTH = 120
 """Width of a table that goes to a pipe or a file."""
@@ -70,9 +68,9 @@ def say(sentence: str) -> None:
     _print(Text(printable(sentence), style="bold"))
 
 
-def tell(line: str) -> None:
-    """Print a line to stdout, however long."""
-    console().print(printable(line), soft_wrap=True)
+def tell(lines: str) -> None:
+    """Print lines to stdout, however long."""
+    console().print(printable(lines, lines=True), soft_wrap=True)
 
 
 def note(message: str) -> None:
@@ -94,41 +92,13 @@ def _print(message: str | Text, *, stderr: bool = False) -> None:
 def show_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], n_left: int = 1
 ) -> None:
-    """Print a table to stdout; all but the first `n_left` columns are numbers, aligned right.
-
-    Columns that do not fit are printed below, next to the first column again.
-    """
-    out = console()
-    header = [printable(name) for name in header]
-    rows = [[printable(cell) for cell in row] for row in rows]
+    """Print a table to stdout; all but the first `n_left` columns are numbers, aligned right."""
     _print(Text(printable(title), style="italic"))
-    # a heading and its cells stay whole, however narrow the terminal, unless they are long
-    widths = [min(max(map(len, column)), 30) for column in zip(header, *rows, strict=True)]
-    tables, used = [[0]], widths[0]
-    for at, width in enumerate(widths[1:], 1):
-        if used + 1 + width > out.width and len(tables[-1]) > 1:
-            tables.append([0])
-            used = widths[0]
-        tables[-1].append(at)
-        used += 1 + width
-    for columns in tables:
-        table = Table(
-            box=SIMPLE_HEAD, show_edge=False, show_header=any(header), padding=(0, 1, 0, 0)
-        )
-        for at in columns:
-            table.add_column(
-                header[at],
-                justify="left" if at < n_left else "right",
-                min_width=widths[at],
-                overflow="fold",
-            )
-        for row in rows:
-            table.add_row(*(row[at] for at in columns))
-        unlimited = out.options.update(width=10_000)
-        if out.measure(table, options=unlimited).maximum > out.width:
-            table.padding = 0
-        width = max(out.width, out.measure(table, options=unlimited).minimum)
-        out.print(table, width=width, crop=False)
+    titled = any(header)
+    lines = text_table([header, *rows] if titled else rows, right=range(n_left, len(header)))
+    if titled:
+        lines.insert(1, "\u2500" * max(map(len, lines)))
+    tell("\n".join(lines))
 
 
 @contextmanager

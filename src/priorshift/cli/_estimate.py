@@ -34,7 +34,8 @@ def estimate(
         shift, found = data.estimate(method)
     if save_adapter is not None:
         adapter = as_advised(shift, found).adapter
-        adapter = adapter if data.costs is None else adapter.with_costs(data.costs)
+        if (costs := data.aim["costs"]) is not None:
+            adapter = adapter.with_costs(costs)
         adapter.to_json(save_adapter)
         note(f"Wrote {save_adapter}.")
 

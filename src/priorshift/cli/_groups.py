@@ -176,7 +176,7 @@ def groups(
         if adapted is not None:
             from_logits = data.target.kind == "logits"
             with atomic_file(adapted) as stream:
-                n_rows, n_changed, _ = write_copy(
+                n_rows, n_changed = write_copy(
                     data,
                     Partial(stream),
                     lambda block, at: found.adapt(

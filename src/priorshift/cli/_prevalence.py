@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 import numpy as np
-from scipy.stats import binom
 
 from priorshift._typing import Indices, Labels
 from priorshift.border import as_text, encode_labels, some
@@ -225,19 +224,16 @@ def _caution(names: Labels, counts: Indices, sensitivity: float, specificity: fl
     """Say where there are fewer positives than mistakes alone give, or more than all cases do."""
     n, k = counts.sum(axis=1), counts[:, 1]
     least, most = 1 - specificity, sensitivity
-    fewer, more = binom.cdf(k, n, least), binom.sf(k - 1, n, most)
-    for which, chance, what, end in (
-        (k < n * least, fewer, f"fewer than the {percent(least)} that are by mistake", 0),
-        (k > n * most, more, f"more than the {percent(most)} of all cases that the test finds", 1),
+    for which, what, end in (
+        (k < n * least, f"fewer than the {percent(least)} that are by mistake", 0),
+        (k > n * most, f"more than the {percent(most)} of all cases that the test finds", 1),
     ):
         for at in np.flatnonzero(which):
             group = "" if names.size == 1 else f"{printable(str(names[at]))}: "
-            doubt = "Do these error rates hold for these people?"
-            if chance[at] > 0.05:
-                doubt = "That may be chance."
             console.note(
                 f"{group}{percent(k[at] / n[at])} of the results are positive, {what}, so the "
-                f"estimate by itself is {end}. {doubt}"
+                f"estimate by itself is {end}. That is chance, or these error rates do not hold "
+                "for these people."
             )
 
 
