@@ -26,7 +26,7 @@ from priorshift._version import __version__
 from priorshift.assessment import Assessment
 from priorshift.compare import COLUMNS, Comparison
 from priorshift.estimators import PriorEstimate
-from priorshift.estimators.result import columns_of, priors_table
+from priorshift.estimators.result import columns_of, priors_notes, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.files import PredictionFile, write_text
 from priorshift.text import csv_table, printable, text_table
@@ -185,35 +185,15 @@ def tell_doubts(assessment: Assessment | None) -> None:
         warn_user(message, PriorShiftWarning)
 
 
-def show_priors(shift: PriorEstimate, n_rows: int | None, title: str = "") -> None:
+def show_priors(shift: PriorEstimate, n_rows: int, title: str) -> None:
     """Print the priors before and after, the largest movers first where there are many.
 
     `n_rows` are all of the target's: an estimate may rest on a sample of them.
     """
-    title, K = title or f"Priors by {shift.method}", shift.classes.size
-    if K > SHOWN_CLASSES:
-        title += f": the {SHOWN_CLASSES} of {K} classes that moved most"
     show_table(title, *priors_table(shift, SHOWN_CLASSES))
-    status = {  # JSON has the word itself
-        "certified": "Certified optimum",
-        "stationary": "Converged",
-        "direct": "Closed form",
-        "not_converged": "Not converged",
-    }[shift.status]
-    gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
-    of, drawn = "", ""
-    if n_rows is not None and shift.n_target < n_rows:
-        of, drawn = f"of {n_rows:,} ", ", drawn at random"
-    note(
-        f"{status}{gap}; {shift.n_target:,} {of}target rows{drawn}; source "
-        f"priors: {shift.source_priors_from}."
-    )
-    if shift.interval is not None:
-        note(f"{shift.interval_in_words()}.")
-    if shift.condition_number is not None:
-        note(f"Condition number of the confusion matrix: {shift.condition_number:.3g}.")
-    for caution in shift.cautions:
-        note(f"Caution: {caution}")
+    drawn = "" if shift.n_target == n_rows else f" of {n_rows:,}, drawn at random"
+    for line in (f"{shift.n_target:,} target rows{drawn}", *priors_notes(shift, SHOWN_CLASSES)):
+        note(line)
 
 
 def show_comparison(comparison: Comparison, title: str) -> None:

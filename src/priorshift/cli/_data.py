@@ -376,7 +376,6 @@ def settle_columns(
         given = (request.source_priors, request.source_label_priors, request.known_priors)
         known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
     files, columns = by_class(opened, known, request)
-    columns = columns or border.columns.common_classes(files)
     if request.adapter is not None:
         names = known if files[0].names is None else files[0].names
         if missing := [name for name in known if name not in names]:
@@ -440,7 +439,7 @@ def drop_missing(
 def by_class(
     opened: Sequence[PredictionFile], known: Sequence[str], request: Request
 ) -> tuple[tuple[PredictionFile, ...], read.Columns]:
-    """Return files whose columns are called by their classes, and the classes that were chosen.
+    """Return files whose columns are called by their classes, and the classes if they have names.
 
     `known` are classes to look for: the labels of validation, or those of a saved state.
     """
@@ -457,7 +456,7 @@ def by_class(
         file.meant(names if file.is_table else None, binary=found.binary, renormalise=renormalise)
         for file, names in zip(opened, found.columns, strict=True)
     ]
-    return tuple(files), None
+    return tuple(files), border.columns.common_classes(files)
 
 
 def _chosen_columns(

@@ -43,8 +43,7 @@ def _show(
     found: GroupEstimates, whole: Assessment | None, verdicts: Verdicts, group_column: str
 ) -> None:
     """Print one line per group: those that moved most where there are many."""
-    order = np.arange(len(found))
-    title = f"Priors by {found.method}, by {group_column}"
+    order, title = np.arange(len(found)), f"Priors by {found.method}, by {group_column}"
     if order.size > SHOWN_GROUPS:
         order = movers(found.distance, SHOWN_GROUPS)
         title += f": the {SHOWN_GROUPS} of {len(found)} groups that moved most"
@@ -52,26 +51,21 @@ def _show(
     most = np.sort(movers(spread, SHOWN_CLASSES))
     if most.size < found.classes.size:
         title += f", and the {SHOWN_CLASSES} classes that vary most"
-    classes = [str(found.classes[k]) for k in most]
-    header = (group_column, "rows", "verdict", "weight", "moved", *classes)
-    shares = np.vectorize(percent, otypes=[object])(found.priors)
-    if found.interval is not None:
-        low, high = np.moveaxis(np.vectorize(percent, otypes=[object])(found.interval), 2, 0)
-        shares = shares + " (" + low + " to " + high + ")"
-    rows = [
-        (
-            str(found.groups[g]),
-            str(found.n[g]),
-            verdicts[g] or "-",
-            f"{found.weight[g]:.2f}",
-            percent(found.distance[g]),
-            *shares[g, most],
-        )
-        for g in order
-    ]
-    pooled = ("(pooled)", str(found.n.sum()), "", "", "", *map(percent, found.pooled.priors[most]))
-    source = ("(source)", "", "", "", "", *map(percent, found.source_priors[most]))
-    show_table(title, header, [*rows, pooled, source])
+    rows = []
+    for g in order:
+        shares = [percent(share) for share in found.priors[g, most]]
+        if found.interval is not None:
+            bounds = (" to ".join(map(percent, each)) for each in found.interval[g, most])
+            shares = [f"{share} ({each})" for share, each in zip(shares, bounds, strict=True)]
+        moved = f"{found.weight[g]:.2f}", percent(found.distance[g])
+        rows.append([str(found.groups[g]), str(found.n[g]), verdicts[g] or "-", *moved, *shares])
+    for name, n, priors in (
+        ("(pooled)", str(found.n.sum()), found.pooled.priors),
+        ("(source)", "", found.source_priors),
+    ):
+        rows.append([name, n, "", "", "", *map(percent, priors[most])])
+    header = [group_column, "rows", "verdict", "weight", "moved", *map(str, found.classes[most])]
+    show_table(title, header, rows)
     if whole is not None:
         say(f"All groups together: {whole.sentence}")
     note(
@@ -81,14 +75,6 @@ def _show(
     if found.interval is not None and found.confidence_level is not None:
         note(f"In parentheses: {at_level(found.confidence_level)}s.")
     note(f"{pooling_in_words(found.pooling).capitalize()}.")
-    if found.whole.decision is not None and found.pooled is not found.whole:
-        note(
-            f"Groups are by SCM-L of outputs that {found.method} calibrated, so that (pooled) is "
-            f"not what {found.method} estimates of all rows."
-        )
-    statuses, counts = np.unique(found.status, return_counts=True)
-    parts = (f"{n} {status}" for status, n in zip(statuses.tolist(), counts, strict=True))
-    note(f"{', '.join(parts)}; source priors: {found.pooled.source_priors_from}.")
 
 
 def _as_csv(found: GroupEstimates, verdicts: Verdicts, like: PredictionFile) -> str:
