@@ -15,7 +15,6 @@ from priorshift.cli._console import (
     csv_like,
     hand_out,
     note,
-    priors_as_csv,
     progress,
     say,
     show_comparison,
@@ -28,10 +27,10 @@ from priorshift.cli._errors import SHIFTED, command
 from priorshift.compare import Comparison
 from priorshift.compare import compare as compare_methods
 from priorshift.estimators import decision_methods
+from priorshift.estimators.result import columns_of
 from priorshift.evidence import backtest as test_the_past
 from priorshift.evidence import detect_shift
 from priorshift.files import write_text
-from priorshift.text import csv_table
 
 
 @command(
@@ -63,7 +62,7 @@ def assess(
         if rows_to_label is not None:
             _write_rows(data, found, rows_to_label)
     contents = {**found.to_dict(), "priors": found.shares_to_report.to_dict()["priors"]}
-    table = priors_as_csv(found.shares_to_report, data.target)
+    columns = columns_of(found.shares_to_report)
 
     def show() -> None:
         say(found.sentence)
@@ -71,7 +70,7 @@ def assess(
             say(f"- {reason}")
         show_priors(found.shares_to_report, found.n_target, found.shares_title)
 
-    hand_out(contents, table, show, output, as_json, found)
+    hand_out(contents, columns, show, output, as_json, found, data.target)
 
 
 def _write_rows(data: Data, found: Assessment, path: Path) -> None:
@@ -84,8 +83,7 @@ def _write_rows(data: Data, found: Assessment, path: Path) -> None:
         if name != "label" and cells is not None and cells.shape == (data.rows.shape[0],):
             columns[name] = cells[rows].tolist()
     columns["label"] = [""] * rows.size
-    rows_of = zip(*columns.values(), strict=True)
-    write_text(path, csv_like(data.target, list(columns), rows_of))
+    write_text(path, csv_like(data.target, columns))
     note(
         f"Wrote {rows.size} rows to label to {path}. Fill in the column label, and run the same "
         f"command with --target-labels {path}. Its column row counts the target's rows from 1."
@@ -125,7 +123,8 @@ def estimate(
         doubt = "" if found is None or found.trusted else ", not to be trusted"
         show_priors(shift, data.rows.shape[0], f"Priors by {shift.method}{doubt}")
 
-    hand_out(shift.to_dict(), priors_as_csv(shift, data.target), show, output, as_json, found)
+    columns = columns_of(shift)
+    hand_out(shift.to_dict(), columns, show, output, as_json, found, data.target)
 
 
 @command("compare validation.csv target.csv")
@@ -147,13 +146,12 @@ def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **name
         with busy("Assessing"):
             found = data.assess(options.DEFAULT_METHOD)
     columns = comparison.columns()
-    table = csv_like(data.target, list(columns), zip(*columns.values(), strict=True))
 
     def show() -> None:
         show_comparison(comparison, "Methods compared")
         show_verdict(found)
 
-    hand_out(comparison.to_dict(), table, show, output, as_json, found)
+    hand_out(comparison.to_dict(), columns, show, output, as_json, found, data.target)
     told: dict[str, list[str]] = {}
     for result in comparison.results:
         for message in result.warnings:
@@ -239,7 +237,7 @@ def test(
         show_table(" ".join(said), ("", ""), rows)
         note(f"{found.n_val} validation rows, {found.n_target} target rows.")
 
-    hand_out(found.to_dict(), "", show, output, as_json, assessment)
+    hand_out(found.to_dict(), {}, show, output, as_json, assessment)
     if fail_on_shift and found.rejected:
         click.get_current_context().exit(SHIFTED)
 
@@ -281,8 +279,6 @@ def backtest(
             random_state=0,
             **data.aim,
         )
-    columns = found.columns()
-    table = csv_table(list(columns), zip(*columns.values(), strict=True))
 
     def show() -> None:
         say(found.sentence)
@@ -300,4 +296,4 @@ def backtest(
         ]
         show_table("What would have been gained, and points by which shares were off", header, rows)
 
-    hand_out(found.to_dict(), table, show, output, as_json)
+    hand_out(found.to_dict(), found.columns(), show, output, as_json)

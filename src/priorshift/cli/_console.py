@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from priorshift._version import __version__
 from priorshift.assessment import Assessment
 from priorshift.compare import COLUMNS, Comparison
 from priorshift.estimators import PriorEstimate
-from priorshift.estimators.result import columns_of, priors_notes, priors_table
+from priorshift.estimators.result import priors_notes, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.files import PredictionFile, write_text
 from priorshift.text import csv_table, printable, text_table
@@ -131,21 +131,24 @@ def document(command: str, verdict: str | None, **contents: Any) -> str:
 
 def hand_out(
     contents: dict[str, Any],
-    table: str,
+    columns: Mapping[str, Iterable[Any]],
     show: Callable[[], None],
     output: Path | None,
     as_json: bool,
     assessment: Assessment | None = None,
+    like: PredictionFile | None = None,
 ) -> None:
     """Write a .csv table or a JSON document to a file, else print JSON, else show it to a person.
 
-    What the assessment warns of is told last.
+    `columns` are the table, which is written `like` a file. What the assessment warns of is told
+    last.
     """
     verdict = None if assessment is None else assessment.verdict
     told = {"verdict": verdict, **contents}
     text = document(click.get_current_context().info_name or "", **told)
     if output is not None and str(output) != "-":
-        write_text(output, table if output.suffix.lower() == ".csv" else text)  # JSON to devices
+        as_table = output.suffix.lower() == ".csv"  # JSON to devices
+        write_text(output, csv_like(like, columns) if as_table else text)
         note(f"Wrote {output}.")
     elif as_json:
         emit(text)
@@ -154,23 +157,15 @@ def hand_out(
     tell_doubts(assessment)
 
 
-def priors_as_csv(shift: PriorEstimate, like: PredictionFile | None = None) -> str:
-    """Return one line per class, with the separators of a file."""
-    columns = columns_of(shift)
-    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    return csv_like(like, tuple(columns), rows)
-
-
-def csv_like(
-    file: PredictionFile | None, header: Sequence[str], rows: Iterable[Sequence[Any]]
-) -> str:
-    """Return rows as CSV, with the separator and the decimals of a file that is CSV as well."""
-    delimiter, mark = (",", ".") if file is None else file.separators
+def csv_like(like: PredictionFile | None, columns: Mapping[str, Iterable[Any]]) -> str:
+    """Return columns as CSV, with the separator and the decimals of a file that is CSV as well."""
+    delimiter, mark = (",", ".") if like is None else like.separators
 
     def cell(value: Any) -> Any:
         return repr(float(value)).replace(".", mark) if isinstance(value, float) else value
 
-    return csv_table(header, ([cell(value) for value in row] for row in rows), delimiter)
+    rows = zip(*(map(cell, column) for column in columns.values()), strict=True)
+    return csv_table(list(columns), rows, delimiter)
 
 
 def show_verdict(assessment: Assessment | None) -> None:

@@ -15,11 +15,11 @@ from priorshift.assessment import Assessment
 from priorshift.border import draw_judged_rows
 from priorshift.cli import _options as options
 from priorshift.cli._adapt import write_copy
-from priorshift.cli._console import busy, csv_like, hand_out, note, say, show_table
+from priorshift.cli._console import busy, hand_out, note, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, read_group_column
 from priorshift.cli._errors import command
 from priorshift.evidence import ungated
-from priorshift.files import Partial, PredictionFile, atomic_file
+from priorshift.files import Partial, atomic_file
 from priorshift.groups import (
     GroupEstimates,
     estimate_groups,
@@ -75,15 +75,6 @@ def _show(
     if found.interval is not None and found.confidence_level is not None:
         note(f"In parentheses: {at_level(found.confidence_level)}s.")
     note(f"{pooling_in_words(found.pooling).capitalize()}.")
-
-
-def _as_csv(found: GroupEstimates, verdicts: Verdicts, like: PredictionFile) -> str:
-    """Return one line per group."""
-    columns = wide_columns(found)
-    columns["verdict"] = np.array([verdict or "" for verdict in verdicts])
-    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    blank = [tuple("" if cell == np.inf else cell for cell in row) for row in rows]  # no bound
-    return csv_like(like, tuple(columns), blank)
 
 
 def _as_dict(found: GroupEstimates, verdicts: Verdicts, group_column: str) -> dict[str, Any]:
@@ -173,9 +164,10 @@ def groups(
     contents = _as_dict(found, verdicts, group_column)
     if adapted is not None:
         contents |= {"adapted": str(adapted), "n_rows": n_rows, "n_changed": n_changed}
-    table = _as_csv(found, verdicts, data.target)
+    columns = wide_columns(found) | {"verdict": [verdict or "" for verdict in verdicts]}
+    columns["gap"] = ["" if np.isinf(gap) else gap for gap in columns["gap"]]
     show = partial(_show, found, whole, verdicts, group_column)
-    hand_out(contents, table, show, output, as_json, whole)
+    hand_out(contents, columns, show, output, as_json, whole, data.target)
     if adapted is not None:
         note(f"Wrote {adapted}: {n_changed:,} of {n_rows:,} decisions changed.")
         if others := sum(one in ("leave", "unclear") for one in verdicts):
