@@ -30,7 +30,7 @@ from priorshift.border.rows import (
     take_rows,
 )
 from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
-from priorshift.border.tensors import TensorTable, is_tensor, to_numpy
+from priorshift.border.tensors import Tensor, is_tensor, to_numpy
 from priorshift.exceptions import argument, missing
 from priorshift.text import brief, some
 
@@ -86,12 +86,15 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
 
 
 def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) -> "Predictions":
-    """Unpack a pandas, polars or Arrow table or column; return anything else unchanged."""
+    """Unpack a pandas, polars or Arrow table or column, or a tensor; leave all else as it is."""
+    if is_tensor(values):
+        array = to_numpy(values)
+        return Predictions(array, origin=Tensor(values, float_type(array.dtype)))
     native = as_native(values, name)
     if native is None:
         return Predictions(values)
     if not hasattr(native, "columns"):
-        return Predictions(native.to_numpy(), frame=Frame(native))
+        return Predictions(native.to_numpy(), origin=Frame(native))
     known = None if classes is None else read_labels(classes, None, "classes")
     return _read_frame(native, name, known, labels)
 
@@ -146,7 +149,7 @@ def _read_frame(
     names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
     read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
     named = not are_positions(names)
-    return Predictions(_frame_values(read), names, frame=Frame(frame, chosen), named=named)
+    return Predictions(_frame_values(read), names, origin=Frame(frame, chosen), named=named)
 
 
 def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
@@ -454,8 +457,8 @@ class Predictions:
         Whether the input was 1-D: the probability of the positive class alone.
     passed : {"proba", "logits"} or None
         The check that the rows passed; None if they were not checked.
-    frame : Frame or None
-        The caller's frame that they were read from: see `like_input`.
+    origin : Frame, Tensor or None
+        The caller's frame or tensor that they were read from: see `like_input`.
     decided : ndarray of shape (n_samples,) or None
         Column of each row's 1, if the rows stand for decisions without probabilities.
     named : bool
@@ -466,7 +469,7 @@ class Predictions:
     names: tuple[Any, ...] | None = None
     binary: bool = False
     passed: Literal["proba", "logits"] | None = None
-    frame: Frame | None = None
+    origin: Frame | Tensor | None = None
     decided: Indices | None = None
     named: bool = False
     _made: dict[Any, tuple[tuple[Any, ...], Any]] = field(
@@ -559,17 +562,14 @@ def check_proba(
     name: str = "y_proba",
     *,
     tables: bool = False,
-    tensors: bool = False,
     classes: Any = None,
     labels: Labels | None = None,
 ) -> Predictions:
     """Check a matrix of probabilities, or the 1-D probability of a positive class, once.
 
     With `tables`, predictions that are read in blocks pass as well: files, sparse matrices, Dask
-    arrays. With `tensors`, arrays of other libraries stay on their device; otherwise they become
-    NumPy arrays. Of a frame, the
-    columns of `classes` are read, or those that `labels` suggest: by name, or by a common prefix or
-    suffix.
+    arrays. Of a frame, the columns of `classes` are read, or those that `labels` suggest: by name,
+    or by a common prefix or suffix.
     """
     if isinstance(y_proba, Predictions):
         if y_proba.passed == "proba":
@@ -579,8 +579,6 @@ def check_proba(
         y_proba = y_proba.values
     if _is_plain(y_proba):
         read = Predictions(y_proba, passed="proba")
-    elif tensors and is_tensor(y_proba):
-        return _check_tensor(y_proba, name)
     else:
         table = _read_table(y_proba, name) if tables else None
         if table is None:
@@ -611,12 +609,8 @@ def _is_plain(values: Any) -> bool:
     return known and values.ndim == 2 and values.size > 0 and values.shape[1] > 1
 
 
-def check_logits(
-    logits: Any, name: str = "logits", *, tensors: bool = False, classes: Any = None
-) -> Predictions:
+def check_logits(logits: Any, name: str = "logits", *, classes: Any = None) -> Predictions:
     """Check a matrix of logits or log-probabilities, where -inf stands for probability 0."""
-    if tensors and is_tensor(logits):
-        return _check_tensor(logits, name, from_logits=True)
     if isinstance(logits, Predictions) and logits.passed == "logits":
         return logits
     read = read_numbers(logits, name, classes)
@@ -637,55 +631,16 @@ def check_outputs(
     from_proba: bool,
     name: str = "y_proba",
     sparse: bool = False,
-    tensors: bool = False,
     classes: Any = None,
 ) -> Predictions:
     """Check classifier outputs that are probabilities or logits, as the caller says.
 
-    With `sparse`, probabilities may be a sparse matrix or table as well; with `tensors`, outputs
-    may be tensors.
+    With `sparse`, probabilities may be a sparse matrix or table as well.
     """
     if not from_proba:
-        return check_logits(outputs, name, tensors=tensors, classes=classes)
+        return check_logits(outputs, name, classes=classes)
     values = outputs.values if isinstance(outputs, Predictions) else outputs
-    return check_proba(
-        outputs, name, tables=sparse and is_sparse(values), tensors=tensors, classes=classes
-    )
-
-
-def _check_tensor(tensor: Any, name: str, *, from_logits: bool = False) -> Predictions:
-    """Check a tensor on its device; what is wrong with it, a copy in memory explains."""
-    passed: Literal["proba", "logits"] = "logits" if from_logits else "proba"
-    wide = tensor.ndim == 2 and tensor.shape[1] >= 2
-    # whole numbers in one dimension may be labels, which the copy's check refuses
-    column = tensor.ndim == 1 and not from_logits and "float" in str(tensor.dtype)
-    if 0 not in tensor.shape and (wide or column):
-        binary = not wide
-        table = TensorTable(_both(tensor) if binary else tensor)
-        if _is_clean(table, from_logits):
-            return Predictions(table, binary=binary, passed=passed)
-    checked = check_outputs(to_numpy(tensor), from_proba=not from_logits, name=name)
-    return replace(checked, values=TensorTable(_both(tensor) if checked.binary else tensor))
-
-
-def _both(tensor: Any) -> Any:
-    """Return the columns of both classes from that of the positive one."""
-    column = TensorTable(tensor[:, None])
-    return column.xp.concat([1 - column.array, column.array], axis=1)
-
-
-def _is_clean(table: TensorTable, from_logits: bool) -> bool:
-    """Tell whether all rows are distributions, or logits of one."""
-    xp = table.xp
-    for block in table.on_device():
-        if from_logits:
-            fine = xp.isfinite(xp.max(block, axis=1))
-        else:
-            sums = xp.sum(block, axis=1)
-            fine = (xp.abs(sums - 1) <= SUM_TOLERANCE) & (xp.min(block, axis=1) >= 0)
-        if not bool(xp.all(fine)):
-            return False
-    return True
+    return check_proba(outputs, name, tables=sparse and is_sparse(values), classes=classes)
 
 
 def _read_table(values: Any, name: str) -> Table | None:

@@ -274,18 +274,18 @@ def ordered(predictions: Predictions, classes: Labels, name: str = "y_proba") ->
 def like_input(predictions: Predictions, adapted: Any, classes: Labels) -> Any:
     """Return new probabilities, whose columns are `classes`, in the kind and order of the input.
 
-    A frame gets them in its own columns, and keeps its index and all other columns; for 1-D input
-    it is the positive class's column.
+    A frame gets them in its own columns, and keeps its index and all other columns; a tensor stays
+    on its device; for 1-D input it is the positive class's column.
     """
-    frame, names = predictions.frame, predictions.names
+    origin, names = predictions.origin, predictions.names
     if predictions.binary:
-        adapted = adapted[:, 1].copy() if isinstance(adapted, np.ndarray) else adapted[:, 1]
-    if frame is None:
+        adapted = adapted[:, 1].copy()
+    if origin is None:
         return adapted
     at = {str(label): i for i, label in enumerate(classes.tolist())}
     if names is not None and at.keys() == set(map(str, names)):
         adapted = adapted[:, [at[str(column)] for column in names]]
-    return frame.with_numbers(adapted)
+    return origin.with_numbers(adapted)
 
 
 def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:

@@ -400,12 +400,11 @@ class SparseTable(Table):
         """Return all of it as an array, if you have the memory."""
         return self.whole.toarray()
 
-    def scaled(self, ratio: Vector, *, from_logits: bool = False) -> tuple[Any, int]:
+    def scaled(self, ratio: Vector) -> tuple[Any, int]:
         """Multiply columns by a ratio and normalise rows; a sparse matrix again where one can be.
 
         Rows that would lose all probability are kept; the second value counts them.
         """
-        assert not from_logits  # what is not listed would have a probability as well
         whole, csr = self.whole, self.whole.csr
         data = np.empty_like(csr.data)
         base = None if whole.base is None else np.empty_like(whole.base)
