@@ -123,10 +123,10 @@ def by_case(names: Labels) -> str:
     )
 
 
-def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
-    """Check the names of the columns: as many as columns, each once."""
+def check_classes(classes: ArrayLike, n_columns: int | None = None) -> Labels:
+    """Check the names of classes: each once, and as many as columns where there are any."""
     named = read_labels(classes, None, "classes")
-    if named.size != n_columns:
+    if n_columns is not None and named.size != n_columns:
         raise ValueError(
             f"classes has {named.size} entries but y_proba has {n_columns} columns; name every "
             "column once, in order."
@@ -154,11 +154,7 @@ def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
 
 def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Labels:
     """Name the classes if there are only labels: by `classes`, otherwise sorted."""
-    if classes is None:
-        return np.unique(labels)
-    named = read_labels(classes, name="classes")
-    require_unique(named.tolist(), "classes")
-    return named
+    return np.unique(labels) if classes is None else check_classes(classes)
 
 
 def read_decisions(
