@@ -29,7 +29,14 @@ from priorshift.estimators import (
     PriorEstimator,
     get_estimator,
 )
-from priorshift.files import PANDAS_INDEX, PredictionFile, open_predictions
+from priorshift.files import (
+    PANDAS_INDEX,
+    PredictionFile,
+    common_classes,
+    explain_classes,
+    find_class_columns,
+    open_predictions,
+)
 from priorshift.groups import read_groups
 from priorshift.solvers import ADVICE
 
@@ -394,7 +401,7 @@ def settle_columns(
                 note(f"{file.where} does not name its columns; taken in the order {order}.")
         others = [file for file in files if set(file.names or columns) != set(columns)]
         if any(file.kind == "logits" for file in others):
-            note(border.columns.explain_classes(files, columns))
+            note(explain_classes(files, columns))
     return files, columns
 
 
@@ -448,7 +455,7 @@ def by_class(
     if chosen is not None:
         return tuple(file.meant(renormalise=renormalise) for file in opened), chosen
     far = border.rounding(len(known)) if renormalise and known else border.SUM_TOLERANCE
-    found = border.columns.find_class_columns(opened, known, far, columns, positive)
+    found = find_class_columns(opened, known, far, columns, positive)
     if found.remark:
         note(found.remark)
     renormalise &= found.binary is None
@@ -456,7 +463,7 @@ def by_class(
         file.meant(names if file.is_table else None, binary=found.binary, renormalise=renormalise)
         for file, names in zip(opened, found.columns, strict=True)
     ]
-    return tuple(files), border.columns.common_classes(files)
+    return tuple(files), common_classes(files)
 
 
 def _chosen_columns(
