@@ -186,8 +186,10 @@ def show_priors(shift: PriorEstimate, n_rows: int, title: str) -> None:
     `n_rows` are all of the target's: an estimate may rest on a sample of them.
     """
     show_table(title, *priors_table(shift, SHOWN_CLASSES))
-    drawn = "" if shift.n_target == n_rows else f" of {n_rows:,}, drawn at random"
-    for line in (f"{shift.n_target:,} target rows{drawn}", *priors_notes(shift, SHOWN_CLASSES)):
+    rows = f"{n_rows:,} target rows"
+    if shift.n_target < n_rows:
+        rows = f"{shift.n_target:,} of {rows}, drawn at random"
+    for line in (rows, *priors_notes(shift, SHOWN_CLASSES)):
         note(line)
 
 
