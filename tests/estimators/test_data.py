@@ -112,7 +112,7 @@ def test_a_class_that_validation_lacks_needs_rows(data, name):
     assert estimator.needs_rows
     with pytest.raises(ValueError, match=r"no sample of class 'cat'.* use estimate\(y_proba\)"):
         estimator.estimate_counts(count(estimator, y_proba))
-    estimator.partial_fit(y_proba_val, names[y_val])
+    estimator.fit(y_proba_val, names[y_val], classes=names)
     assert not estimator.needs_rows
     assert estimator.estimate_counts(count(estimator, y_proba)).n_target == len(y_proba)
 

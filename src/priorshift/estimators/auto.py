@@ -410,10 +410,6 @@ class Auto(PriorEstimator):
         high, low = np.maximum(found.priors, labelled), np.minimum(found.priors, labelled)
         return bool(((apart > 4 * error) & (high > 2 * low)).any())
 
-    def partial_fit(self, *_: Any, **__: Any) -> Self:
-        """Refuse: calibrating needs all of validation at once."""
-        raise ValueError("Auto calibrates on all of validation at once; use fit.")
-
     @property
     def _denominator(self) -> Vector:
         return self._balance.priors  # calibrated outputs stand for label priors

@@ -133,10 +133,6 @@ class CalibratedMean(PriorEstimator):
         found[self._calibration.order] = self._calibration.y_proba
         return found
 
-    def partial_fit(self, *_: Any, **__: Any) -> Self:
-        """Refuse: calibrating needs all of validation at once."""
-        raise ValueError("CalibratedMean calibrates on all of validation at once; use fit.")
-
     @property
     def _denominator(self) -> Vector:
         return self._balance.priors  # calibrated outputs stand for label priors
