@@ -358,7 +358,7 @@ class Evidence:
     def __add__(self, other: "Evidence") -> "Evidence":
         if self.predicted is None or other.predicted is None:
             return other
-        added: dict[str, Any] = {}
+        added: dict[str, Any] = {"rows": None}
         for name in COUNTS:
             mine, theirs = getattr(self, name), getattr(other, name)
             added[name] = None if mine is None or theirs is None else mine + theirs
