@@ -1092,7 +1092,7 @@ class Case:
             shares = seen.astype(np.float64)
         elif estimate.standard_error is not None:
             noise = np.diag(estimate.standard_error**2)
-        adapted = evidence.ungated(estimate).adapt(Predictions.from_checked(rows))
+        adapted = evidence.adapt_rows(evidence.ungated(estimate), rows)
         known = (y, shares / shares.sum(), noise, self.level, goal.bounds)
         before, after = (
             self.unit(**evidence.expected_score(goal.scores(y, one), *known).to_dict())

@@ -41,7 +41,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from html import escape
 from numbers import Real
 from typing import Any, Literal, cast
 
@@ -86,7 +85,7 @@ from priorshift.estimators.data import require_decisions
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, score_bounds
 from priorshift.solvers import Mixture, Solutions, Status, invert, maximise, maximise_by_group
-from priorshift.text import brief, html_paragraphs, html_table, movers, text_table
+from priorshift.text import brief, movers, text_table
 
 Pooling = float | Literal["auto"] | None
 
@@ -510,16 +509,17 @@ class GroupEstimates(FrozenArrays):
     def __getitem__(self, group: Any) -> PriorEstimate:
         g = int(match_groups(read_groups([group]), self.groups)[0])
         solved = Solutions(self.priors, self.status, self.gap, self.n_iter)
-        has_interval = self.interval is not None
+        alone = replace(solution_as_estimate(self.pooled, solved, g), n_target=int(self.n[g]))
+        if self.interval is None or self.standard_error is None:
+            return alone
         return replace(
-            solution_as_estimate(self.pooled, solved, g),
-            n_target=int(self.n[g]),
-            interval=None if self.interval is None else self.interval[g],
-            standard_error=None if self.standard_error is None else self.standard_error[g],
+            alone,
+            interval=self.interval[g],
+            standard_error=self.standard_error[g],
             confidence_level=self.confidence_level,
-            interval_method="asymptotic" if has_interval else None,
-            estimand="population" if has_interval else None,
-            simultaneous=False if has_interval else None,
+            interval_method="asymptotic",
+            estimand="population",
+            simultaneous=False,
         )
 
     def adapt(
@@ -600,45 +600,30 @@ class GroupEstimates(FrozenArrays):
 
     def __repr__(self) -> str:
         """Show the groups that moved, and how far groups were pooled."""
-        head, header, rows, notes = self._shown()
-        lines = text_table([header, *rows], right=(1, 2, 3), least=6)
-        return "\n".join([head, *(f"  {line}" for line in (*lines, *notes))])
-
-    def _repr_html_(self) -> str:
-        head, header, rows, notes = self._shown()
-        table = html_table(rows, header)
-        return f"<div><strong>{escape(head)}</strong>{table}{html_paragraphs(notes)}</div>"
-
-    def _shown(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]], list[str]]:
-        """Return what a repr shows: its head, the table's header and rows, and notes below."""
-        head = (
-            f"GroupEstimates(method={self.method!r}, n_groups={len(self)}, "
-            f"n_classes={self.classes.size}, n_target={int(self.n.sum())})"
-        )
-        away, many = self.priors - self.pooled.priors, len(self) > MAX_ROWS
+        G, moved = len(self), self.distance
+        away = self.priors - self.pooled.priors
         farthest = np.abs(away).argmax(axis=1)
-        rows: list[tuple[str, ...]] = []
-        for g in movers(self.distance, MAX_ROWS) if many else range(len(self)):
-            points = f"{100 * away[g, farthest[g]]:+.1f}"
-            most = f"{self.classes[farthest[g]]} {points}"
-            rows.append(
-                (
-                    str(self.groups[g]),
-                    str(self.n[g]),
-                    f"{self.weight[g]:.2f}",
-                    f"{self.distance[g]:.3f}",
-                    "no class changed" if float(points) == 0 else most,
-                )
-            )
-        kinds, counts = np.unique(self.status, return_counts=True)
-        said = ", ".join(f"{n} {kind}" for kind, n in zip(kinds.tolist(), counts, strict=True))
-        notes = [
-            *([f"... the {MAX_ROWS} of {len(self)} groups that moved most"] if many else []),
+        rows = [("group", "rows", "weight", "moved", "most")]
+        for g in movers(moved, MAX_ROWS) if G > MAX_ROWS else range(G):
+            most = f"{self.classes[farthest[g]]} {100 * away[g, farthest[g]]:+.1f}"
+            sizes = f"{self.n[g]}", f"{self.weight[g]:.2f}", f"{moved[g]:.3f}"
+            rows.append((str(self.groups[g]), *sizes, most))
+        lines = [
+            f"GroupEstimates(method={self.method!r}, n_groups={G}, "
+            f"n_classes={self.classes.size}, n_target={int(self.n.sum())})",
+            *text_table(rows, right=(1, 2, 3), least=6),
+            *([f"... the {MAX_ROWS} of {G} groups that moved most"] if G > MAX_ROWS else []),
             f"{pooling_in_words(self.pooling)}; moved: total variation from the pooled priors",
-            f"{said}; source priors: {self.pooled.source_priors_from}",
+            f"{self.statuses}; source priors: {self.pooled.source_priors_from}",
             *(f"caution: {caution}" for caution in self.whole.cautions),
         ]
-        return head, ("group", "rows", "weight", "moved", "most"), rows, notes
+        return "\n  ".join(lines)
+
+    @property
+    def statuses(self) -> str:
+        """How many groups have each status, in words."""
+        kinds, counts = np.unique(self.status, return_counts=True)
+        return ", ".join(f"{n} {kind}" for kind, n in zip(kinds.tolist(), counts, strict=True))
 
 
 def solution_as_estimate(like: PriorEstimate, solved: Solutions, at: int = 0) -> PriorEstimate:

@@ -4,6 +4,7 @@ from priorshift.evidence._actions import (
     Acted,
     Strata,
     act,
+    adapt_rows,
     draw_rows_to_label,
     fit_mean,
     measure_gains,
