@@ -482,7 +482,7 @@ def assess(
         if not by_decisions:
             if groups_val is not None:
                 name = argument("groups_val")
-                grouped = evidence.read_groups(groups_val, labels.size, None, name)
+                grouped = evidence.name_groups(groups_val, labels.size, None, name)
                 history = (rows, data.y_val, grouped, data.classes)
                 by = method.method if isinstance(method, PriorEstimate) else method
                 past = evidence.replay(*history, by, aim, random_state, **given)

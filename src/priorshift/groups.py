@@ -71,7 +71,7 @@ from priorshift.border import (
     like_input,
     map_reduce,
     ordered,
-    read_labels,
+    read_groups,
     read_proba,
     require_array,
     row_blocks,
@@ -213,27 +213,6 @@ def _count_block(
     return members.T @ block, block.T @ block
 
 
-def read_groups(groups: ArrayLike, n_samples: int | None = None) -> Labels:
-    """Read group labels, one per row: text, numbers, or dates, which become text.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> read_groups(np.array(["2024-01-01", "2024-01-08"], dtype="datetime64[ns]")).tolist()
-    ['2024-01-01', '2024-01-08']
-    """
-    values: Any = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
-    if getattr(getattr(values, "dtype", None), "kind", "") == "M":
-        missing = np.flatnonzero(np.isnat(values))
-        if missing.size:
-            raise ValueError(
-                f"groups has no label at position {missing[0]} ({missing.size} missing); drop "
-                "these rows."
-            )
-        groups = np.datetime_as_string(values, unit="auto")  # as short as still tells them apart
-    return read_labels(groups, n_samples, "groups")
-
-
 def encode_groups(labels: Labels) -> tuple[Labels, Indices]:
     """Return the sorted groups, and the number of each row's group among them.
 
@@ -279,9 +258,10 @@ def match_groups(labels: Labels, groups: Labels, *, refuse: bool = True) -> Indi
 # How far to pool
 
 
-@dataclass(frozen=True)
 class Pool:
     r"""Mean decisions of groups along the axes of noise and signal, and what they borrow.
+
+    The axes are those of a confusion matrix C and the whole's priors.
 
     Attributes
     ----------
@@ -301,23 +281,13 @@ class Pool:
         v; 0 if groups do not differ at all.
     """
 
-    mass: Vector
-    mean: Vector
-    theta: Vector
-    signal: Vector
-    axes: Vector
-    to_priors: Vector
-    variance: float = 0.0
-
-    @classmethod
-    def of(
-        cls, pooling: float | Literal["auto"], counts: GroupCounts, C: Vector, priors: Vector
-    ) -> Pool:
-        """Find the axes for a confusion matrix and the whole's priors, and choose v."""
+    def __init__(
+        self, pooling: float | Literal["auto"], counts: GroupCounts, C: Vector, priors: Vector
+    ) -> None:
         mass, sums = counts.n_rows.astype(np.float64), counts.counts
         N, K = mass.sum(), C.shape[1]
-        mean = sums.sum(axis=0) / N
-        q = np.tile(mean, (mass.size, 1))
+        self.mass, self.mean = mass, sums.sum(axis=0) / N
+        q = np.tile(self.mean, (mass.size, 1))
         np.divide(sums, mass[:, None], out=q, where=mass[:, None] > 0)
         Sigma = within_covariance(counts)
         d = (N * priors + 1 / K) / (N + 1)  # one more row, of any class, as in Sigma
@@ -325,12 +295,14 @@ class Pool:
             signal = (C * d) @ C.T - np.outer(C @ d, C @ d)
             s, X = eigh(signal[:-1, :-1], Sigma[:-1, :-1])
             axes = Sigma[:-1, :-1] @ X
-            axes = np.vstack([axes, -axes.sum(axis=0)])
-            theta = (q - mean)[:, :-1] @ X
-            to_priors = invert(C) @ axes
-        s = np.maximum(s, 0)
-        v = 1 / (1 + pooling) if pooling != "auto" else _likeliest_variance(mass, theta, s)
-        return cls(mass, mean, theta, s, axes, to_priors, v)
+            self.axes = np.vstack([axes, -axes.sum(axis=0)])
+            self.theta = (q - self.mean)[:, :-1] @ X
+            self.to_priors = invert(C) @ self.axes
+        self.signal = np.maximum(s, 0)
+        if pooling == "auto":
+            self.variance = _likeliest_variance(mass, self.theta, self.signal)
+        else:
+            self.variance = 1 / (1 + pooling)
 
     @property
     def strength(self) -> float:
@@ -822,7 +794,7 @@ def _from_counts(
     informative = estimator._informative(decisions)
     pool, pooled, solved = None, whole, None
     if pooling:
-        pool = Pool.of(pooling, counts, estimator._columns, whole.priors)
+        pool = Pool(pooling, counts, estimator._columns, whole.priors)
     if pool is not None and pool.variance > 0:
         middle = estimator._priors_of_groups(pool.decisions(pool.centre)[None] * N)
         pooled = solution_as_estimate(whole, middle)
@@ -902,7 +874,7 @@ def _pool_posteriors(
     R[lost, lost] = 1.0
     R /= R.sum(axis=0)
     sizes = np.bincount(codes, minlength=names.size)
-    return Pool.of(pooling, GroupCounts(names, "soft", sizes, counts, second), R, around)
+    return Pool(pooling, GroupCounts(names, "soft", sizes, counts, second), R, around)
 
 
 def _from_each(

@@ -19,7 +19,7 @@ from priorshift.evidence._backtest import (
     FEWEST_GROUPS,
     Backtest,
     backtest,
-    read_groups,
+    name_groups,
     replay,
 )
 from priorshift.evidence._detect import detect_shift

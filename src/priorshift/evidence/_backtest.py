@@ -24,9 +24,8 @@ from priorshift._typing import Indices, Labels, Vector
 from priorshift.adapt import Goal, GoalName
 from priorshift.border import (
     Predictions,
-    as_array,
     as_generator,
-    is_missing,
+    read_groups,
     read_labelled,
     some,
 )
@@ -281,7 +280,7 @@ def backtest(
     return replay(
         rows,
         labels,
-        read_groups(groups, labels.size, ordered),
+        name_groups(groups, labels.size, ordered),
         names,
         method,
         Goal.of(costs, goal, names),
@@ -300,7 +299,7 @@ def replay(
     random_state: Any,
     **given: Any,
 ) -> Backtest:
-    """Take each group, as `read_groups` returns them, for a target; labels are numbers."""
+    """Take each group, as `name_groups` returns them, for a target; labels are numbers."""
     groups, group_names = _pool(*grouped[:2])
     in_time, values = grouped[2], rows.values
     if len(group_names) < 2:
@@ -338,36 +337,17 @@ def replay(
     return Backtest(tuple(found), len(group_names), in_time, goal.name, goal.scale)
 
 
-def read_groups(
+def name_groups(
     groups: Any, n: int, ordered: bool | None, name: str = "groups"
 ) -> tuple[Indices, list[str], bool]:
     """Check groups; return them as numbers, their names, and whether they have an order."""
-    values = as_array(groups, name)
-    if values.ndim != 1 or values.shape[0] != n:
-        raise ValueError(f"{name} must have one entry per row, {n}; got shape {values.shape}.")
-    absent = values != values  # NaN and NaT
-    if values.dtype == object:
-        absent = np.array([is_missing(value) for value in values.tolist()], bool)
-    if absent.any():
-        raise ValueError(
-            f"{name} must name the group of every row; {int(absent.sum())} are missing, the first "
-            f"in row {int(absent.argmax())}."
-        )
-    if values.dtype == object:
-        numbers = all(isinstance(value, int | float | np.number) for value in values.tolist())
-        try:
-            values = values.astype(np.float64 if numbers else str)
-        except ValueError:
-            raise ValueError(f"{name} must hold one name, number or date per row.") from None
-    names, encoded = np.unique(values, return_inverse=True)
-    # numbers and dates, or months or years, sort as such
-    in_time = values.dtype.kind in "iufMm" or (
-        values.dtype.kind in "US"
-        and all(fullmatch(r"\d{4}([-/]\d{1,2}){0,2}([ T].*)?", str(name)) for name in names)
-    )
+    names, encoded = np.unique(read_groups(groups, n, name), return_inverse=True)
     if names.size < 2:
         raise ValueError(f"{name} must be at least two; got {some(names.tolist())} alone.")
-    shown = [f"{name:g}" if values.dtype.kind == "f" else str(name) for name in names]
+    # numbers and dates, or months or years, sort as such
+    shown = [f"{of:g}" if names.dtype.kind == "f" else str(of) for of in names.tolist()]
+    dated = all(fullmatch(r"\d{4}([-/]\d{1,2}){0,2}([ T].*)?", of) for of in shown)
+    in_time = names.dtype.kind in "iuf" or dated
     return encoded.astype(np.intp), shown, in_time if ordered is None else bool(ordered)
 
 
