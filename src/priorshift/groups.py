@@ -53,7 +53,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from priorshift._results import Backend, FrozenArrays, make_frame
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift.adapt import prior_ratio, reweight, total_variation
+from priorshift.adapt import adapt_predictions, prior_ratio, total_variation
 from priorshift.border import (
     BLOCK_BYTES,
     Block,
@@ -68,9 +68,7 @@ from priorshift.border import (
     check_source_mass,
     column_of,
     dense,
-    like_input,
     map_reduce,
-    ordered,
     read_groups,
     read_proba,
     require_array,
@@ -524,22 +522,17 @@ class GroupEstimates(FrozenArrays):
         self.pooled._require_source()
         _, groups = column_of(y_proba, groups, "groups")  # adapted frames keep the column
         predictions = check_outputs(y_proba, from_proba=not from_logits, classes=self.classes)
-        values = ordered(predictions, self.classes).values
-        check_source_mass(
-            self.source_priors,
-            values,
+        labels = read_groups(groups, predictions.shape[0])
+        return adapt_predictions(
+            predictions,
             self.classes,
+            self.source_priors,
+            np.vstack([self.ratio, self.pooled.ratio]) ** self.pooled.strength,
             from_logits=from_logits,
+            calibration=self.pooled.calibrator,
             origin=self.pooled.source_priors_from,
+            codes=match_groups(labels, self.groups, refuse=unknown == "refuse"),
         )
-        labels = read_groups(groups, values.shape[0])
-        codes = match_groups(labels, self.groups, refuse=unknown == "refuse")
-        if self.pooled.calibrator is not None:
-            values = self.pooled.calibrator.apply(values, from_logits=from_logits)
-            from_logits = False
-        ratios = np.vstack([self.ratio, self.pooled.ratio]) ** self.pooled.strength
-        adapted = reweight(values, ratios, from_logits=from_logits, codes=codes)
-        return like_input(predictions, adapted, self.classes)
 
     def to_frame(self, *, wide: bool = False, backend: Backend = "pandas") -> Any:
         """Return a frame of the named library.
