@@ -166,7 +166,7 @@ def test_words_and_plain_values(drawn, estimate):
     assert plain["words"] == list(found.words)
     assert f"{found.condition_number:.4g}" in repr(found)
     assert str(found.accuracy_before) in repr(found)
-    assert str(Expected(0.5, 0.25, 1.0)) == "50.0% (25.0% to 100.0%)"
+    assert str(Expected(0.5, 0.25, 1.0)) == "0.5 (0.25 to 1)"
 
 
 def test_standard_errors_widen_the_intervals(drawn, estimate):

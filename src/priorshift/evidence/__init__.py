@@ -26,7 +26,6 @@ from priorshift.evidence._detect import detect_shift
 from priorshift.evidence._diagnose import (
     Diagnostics,
     Expected,
-    ExpectedNumber,
     diagnose,
     expected_accuracy,
     expected_score,

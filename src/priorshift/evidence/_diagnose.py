@@ -61,7 +61,6 @@ from priorshift.evidence._samples import (
 )
 from priorshift.intervals import stratified_weights
 from priorshift.solvers import Mixtures, maximise, singular_range
-from priorshift.text import number, percent
 from priorshift.words import Fact, fact, say
 
 N_RESAMPLES = 40
@@ -69,7 +68,7 @@ N_RESAMPLES = 40
 
 @dataclass(frozen=True)
 class Expected:
-    """An expected share with its interval."""
+    """An expected share, cost or log loss with its interval."""
 
     value: float
     low: float
@@ -92,23 +91,15 @@ class Expected:
         low, high = bounds
         value = min(high, max(low, value))
         reach = value - self.value
-        return type(self)(value, max(low, self.low + reach), min(high, self.high + reach))
+        return Expected(value, max(low, self.low + reach), min(high, self.high + reach))
 
     def to_dict(self) -> dict[str, float]:
         """Return plain Python values, ready for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """Show it in per cent."""
-        return f"{percent(self.value)} ({percent(self.low)} to {percent(self.high)})"
-
-
-class ExpectedNumber(Expected):
-    """An expected number that is no share, such as a cost or a log loss, with its interval."""
-
-    def __str__(self) -> str:
-        """Show it as a number."""
-        return f"{number(self.value)} ({number(self.low)} to {number(self.high)})"
+        """Show the value, and the interval in parentheses."""
+        return f"{self.value:.4g} ({self.low:.4g} to {self.high:.4g})"
 
 
 def expected_score(
