@@ -116,7 +116,6 @@ def _adapt(
         y_proba,
         from_proba=not from_logits,
         sparse=True,
-        tensors=True,
         classes=classes_named(classes, target_priors, source_priors),
     )
     names = settle_classes(predictions, classes=classes)
@@ -179,7 +178,7 @@ def renormalise(y_proba: ArrayLike, *, classes: ArrayLike | None = None) -> Any:
            [0.25, 0.75]])
     """
     read = check_rounded(y_proba, classes=classes)
-    return read.values if read.frame is None else read.frame.with_numbers(read.values)
+    return read.values if read.origin is None else read.origin.with_numbers(read.values)
 
 
 def priors_from_labels(
@@ -274,8 +273,8 @@ def reweight(
     With `codes`, `ratio` has one row per group, and row i is multiplied by ``ratio[codes[i]]``.
     """
     n_kept = 0
-    if not is_array(values):  # of whatever kind, it is adapted where it is
-        adapted, n_kept = values.scaled(ratio, from_logits=from_logits)
+    if not is_array(values):
+        adapted, n_kept = values.scaled(ratio)
     elif codes is None and not from_logits and (ratio == 1).all():
         adapted = values.copy()  # what is left alone stays as it is, to the last digit
     else:

@@ -158,7 +158,6 @@ class Adapter(FrozenArrays):
             y_proba,
             from_proba=not from_logits,
             sparse=self.calibration is None,
-            tensors=True,
             classes=self.classes,
         )
         return adapt_predictions(

@@ -27,7 +27,7 @@ from priorshift.border import (
     HEAD_ROWS,
     SUM_TOLERANCE,
     Predictions,
-    TensorTable,
+    Tensor,
     check_choice,
     check_count,
     check_outputs,
@@ -37,7 +37,6 @@ from priorshift.border import (
     column_of,
     encode_labels,
     head,
-    is_tensor,
     ordered,
     read_labels,
     row_blocks,
@@ -78,15 +77,6 @@ def _log_softmax(logits: Vector) -> Vector:
             least = block.min(axis=1, where=~zero, initial=np.log(TINY), keepdims=True)
             np.copyto(block, least, where=zero)
     return logits
-
-
-def _log_softmax_tensor(xp: Any, logits: Any) -> Any:
-    """Do the same for a tensor, not in place."""
-    shifted = logits - xp.max(logits, axis=1, keepdims=True)
-    shifted = shifted - xp.log(xp.sum(xp.exp(shifted), axis=1, keepdims=True))
-    zero, tiny = shifted < _NO_LOGIT, xp.full_like(shifted, float(np.log(TINY)))
-    least = xp.min(xp.where(zero, tiny, shifted), axis=1, keepdims=True)
-    return xp.where(zero, xp.minimum(least, tiny), shifted)
 
 
 class _Task(NamedTuple):
@@ -225,24 +215,17 @@ class _Calibrator(BaseEstimator):
         return "logits" if self.logits else "y_proba"
 
     def _predict(self, y_proba: Any, *, log: bool) -> Any:
-        """Calibrate outputs; a tensor on its device, into one of its own type."""
+        """Calibrate outputs; a tensor into one of its own type."""
         check_is_fitted(self, "_map")
-        if not is_tensor(y_proba):
-            scores = self._z(self._outputs(y_proba))
-            scores *= self._map.slope
-            scores += self._map.bias
-            proba = _log_softmax(scores)
-            return proba if log else np.exp(proba, out=proba)
-        outputs = self._outputs(y_proba, tensors=True)
-        table: TensorTable = ordered(outputs, self.classes_, self._name).values
-        xp, blocks = table.xp, []
-        slope, bias = table.constant(self._map.slope), table.constant(self._map.bias)
-        tiny = table.constant(TINY)
-        for block in table.on_device():
-            z = block if self.logits else xp.log(xp.where(block < tiny, tiny, block))
-            scores = _log_softmax_tensor(xp, _log_softmax_tensor(xp, z) * slope + bias)
-            blocks.append(scores if log else xp.exp(scores))
-        return table.joined(blocks)
+        outputs = self._outputs(y_proba)
+        scores = self._z(outputs)
+        scores *= self._map.slope
+        scores += self._map.bias
+        proba = _log_softmax(scores)
+        if not log:
+            np.exp(proba, out=proba)
+        given = outputs.origin
+        return given.with_numbers(proba) if isinstance(given, Tensor) else proba
 
     def _z(self, outputs: Predictions) -> Vector:
         """Return the log-softmax of the outputs, in a new array."""

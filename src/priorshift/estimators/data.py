@@ -32,7 +32,6 @@ from priorshift.border import (
     check_proba,
     check_sample_weight,
     check_source_mass,
-    classes_of_labels,
     classes_of_priors,
     column_of,
     known_labels,
@@ -436,7 +435,7 @@ def read_evidence(
                 "fit(classes=[...])."
             )
         else:
-            names = classes_of_labels(np.zeros(0), classes)
+            names = check_classes(classes)
     else:
         labels: Indices | None = None
         if y is not None:
