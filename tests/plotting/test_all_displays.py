@@ -145,7 +145,7 @@ def test_vector_files_stay_small(make, rng):
     file = io.BytesIO()
     with mpl.rc_context({"svg.fonttype": "none"}):
         figure.savefig(file, format="svg")
-    assert file.tell() < 300_000
+    assert file.tell() < 130_000
 
 
 @every_display

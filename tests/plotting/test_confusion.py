@@ -8,6 +8,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.plotting import ConfusionDisplay
+from priorshift.plotting._labelled import pool
 from priorshift.solvers import condition_number
 
 Y_PROBA = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.4, 0.6]])
@@ -101,11 +102,42 @@ def test_numbers_are_written_where_they_fit(K, written, ax):
 
 @pytest.mark.parametrize(("K", "ticks"), [(30, 30), (100, 10), (400, 8)])
 def test_ticks_are_thinned(K, ticks, ax):
-    confused(np.eye(K), [f"c{k}" for k in range(K)]).plot(ax)
+    display = confused(np.eye(K), [f"c{k}" for k in range(K)]).plot(ax)
     shown = [label.get_text() for label in ax.get_xticklabels()]
     assert len(shown) == ticks
     assert shown[1] == f"c{K // ticks}"
-    assert ax.get_xticks()[1] == K // ticks
+    assert max(display.im_.get_array().shape) <= 200
+
+
+def test_very_many_classes_are_grouped_and_ticks_stay_with_their_classes(ax):
+    confused(np.eye(600), np.arange(600)).plot(ax)
+    assert "a cell is 3 x 3 classes" in ax.get_title(loc="left")
+    assert ax.get_images()[0].get_array().shape == (200, 200)
+    np.testing.assert_allclose(ax.get_xticks()[1], 50.5 / 3 - 0.5)
+
+
+def test_groups_are_averages_of_classes_and_sums_of_decisions(rng):
+    conditional = rng.dirichlet(np.ones(5), 5).T
+    pooled, group = pool(conditional, np.ones(5, bool), 3)
+    assert group == 2
+    assert pooled.shape == (3, 3)
+    np.testing.assert_allclose(pooled[0, 1], conditional[0:2, 2:4].sum() / 2)
+    np.testing.assert_allclose(pooled[2, 2], conditional[4, 4])
+    np.testing.assert_allclose(pooled.sum(axis=0), 1)
+
+
+def test_groups_leave_out_unseen_classes(rng):
+    conditional = rng.dirichlet(np.ones(4), 4).T
+    seen = np.array([True, False, False, False])
+    pooled, _ = pool(conditional * seen, seen, 2)
+    np.testing.assert_allclose(pooled[:, 0], [conditional[:2, 0].sum(), conditional[2:, 0].sum()])
+    assert np.isnan(pooled[:, 1]).all()
+
+
+def test_unseen_classes_within_groups_are_not_called_hatched(ax):
+    confused(np.diag(np.arange(400) != 3).astype(float), np.arange(400)).plot(ax)
+    assert "1 not in validation" in ax.get_title(loc="left")
+    assert "hatched" not in ax.get_title(loc="left")
 
 
 # Errors

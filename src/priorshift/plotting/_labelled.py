@@ -71,6 +71,9 @@ class ConfusionDisplay(Display):
     FEW, MAX_TEXTS, MAX_NAMES = 4, 12, 30
     """Classes up to which cells are large, cells hold numbers, and all are named on the axes."""
 
+    MAX_CELLS = 200
+    """Cells a side; more would be smaller than a pixel, so classes are grouped."""
+
     @classmethod
     def from_predictions(
         cls,
@@ -127,14 +130,15 @@ class ConfusionDisplay(Display):
         ax = self._axes(ax, "compressed")
         from matplotlib.colors import PowerNorm
 
-        cells, K = np.where(self.seen, self.conditional, np.nan), self.classes.size
+        cells, group = pool(self.conditional, self.seen, self.MAX_CELLS)
+        K = self.classes.size
         # cividis reads alike with and without colour vision, and on light and dark pages; the
         # square root spreads small shares
         self.im_ = ax.imshow(
             np.ma.masked_invalid(cells),
             cmap="cividis",
             norm=PowerNorm(0.5, vmin=0.0, vmax=1.0),
-            interpolation="antialiased",  # of a thousand classes, a pixel holds several cells
+            interpolation="none",
             aspect="equal",
         )
         bar = ax.figure.colorbar(
@@ -149,10 +153,11 @@ class ConfusionDisplay(Display):
                     known: dict[str, Any] = {"fontsize": 12 if K <= self.FEW else 9}
                     known |= {"ha": "center", "va": "center", "color": colour}
                     ax.text(column, row, f"{100 * share:.0f}", **known)
-        if not self.seen.all():
+        unseen = np.isnan(cells[0])
+        if unseen.any():
             ax.broken_barh(
-                [(k - 0.5, 1) for k in np.flatnonzero(~self.seen)],
-                (-0.5, K),
+                [(k - 0.5, 1) for k in np.flatnonzero(unseen)],
+                (-0.5, unseen.size),
                 facecolor="none",
                 edgecolor=GREY,
                 linewidth=0,
@@ -160,9 +165,10 @@ class ConfusionDisplay(Display):
                 label="not in validation",
             )
         at, names = self._names()
+        places = (at + 0.5) / group - 0.5
         rotation = 0 if _fit_side_by_side(names) else 90
-        ax.set_xticks(at, names, rotation=rotation, parse_math=False)
-        ax.set_yticks(at, names, parse_math=False)
+        ax.set_xticks(places, names, rotation=rotation, parse_math=False)
+        ax.set_yticks(places, names, parse_math=False)
         ax.set_xlabel("true class")
         ax.set_ylabel(f"decision ({self.decision})")
         small = 8 if self.MAX_TEXTS < K <= self.MAX_NAMES else None
@@ -171,8 +177,12 @@ class ConfusionDisplay(Display):
         notes = [f"condition number {self.condition_number:.3g}"]
         if K <= self.MAX_TEXTS:
             notes.append("numbers in %")
+        if group > 1:
+            notes.append(f"a cell is {group} x {group} classes")
         if not self.seen.all():
-            notes[-1] += f"\n{int((~self.seen).sum()):,} not in validation (hatched)"
+            # in a group, those that were not seen may hide behind those that were
+            hatched = " (hatched)" if group == 1 else ""
+            notes[-1] += f"\n{int((~self.seen).sum()):,} not in validation{hatched}"
         write_title(ax, "Confusion matrix", "; ".join(notes))
         return self
 
@@ -189,6 +199,20 @@ class ConfusionDisplay(Display):
 
 def _fit_side_by_side(names: list[str]) -> bool:
     return max(map(len, names)) * len(names) <= 36  # turned if they are longer
+
+
+def pool(conditional: Vector, seen: Mask, most: int) -> tuple[Vector, int]:
+    """Merge neighbouring classes until there are at most `most`; return the cells and group size.
+
+    A cell of the result is the chance that a sample of the group's classes, all of them alike,
+    gets a decision of the other group; NaN where no class of the group was seen.
+    """
+    K = seen.size
+    group = -(-K // most)
+    starts = np.arange(0, K, group)
+    sums = np.add.reduceat(np.add.reduceat(conditional * seen, starts, axis=0), starts, axis=1)
+    n_seen = np.add.reduceat(seen.astype(np.float64), starts)
+    return np.divide(sums, n_seen, out=np.full_like(sums, np.nan), where=n_seen > 0), group
 
 
 HISTOGRAM_EDGES = np.linspace(0, 1, 41)
