@@ -179,7 +179,7 @@ def test_a_large_file_is_decoded_once_for_the_check(files, monkeypatch):
     blocks = ColumnRows.blocks
 
     def counting(table, part, n_rows):
-        if table.path.name == "t.parquet":
+        if table.file.path.name == "t.parquet":
             passes.append(part)
         return blocks(table, part, n_rows)
 
