@@ -112,17 +112,6 @@ class Validation:
         own = self.y_proba[np.arange(self.labels.size), self.labels]
         return self.take(np.lexsort((self.y_proba.max(axis=1), own)))
 
-    def __add__(self, other: "Validation") -> "Validation":
-        """Append the rows of another batch."""
-        weight = None
-        if self.sample_weight is not None or other.sample_weight is not None:
-            weight = np.concatenate([self.weight, other.weight])
-        return Validation(
-            np.concatenate([self.y_proba, other.y_proba]),
-            np.concatenate([self.labels, other.labels]),
-            weight,
-        )
-
     def balanced_weight(self, label_priors: Vector | None) -> Vector:
         """Return row weights that give validation the class balance of the source, if known."""
         if label_priors is None:
@@ -369,8 +358,8 @@ class Evidence:
     def __add__(self, other: "Evidence") -> "Evidence":
         if self.predicted is None or other.predicted is None:
             return other
-        added: dict[str, Any] = {}
-        for name in (*COUNTS, "rows"):
+        added: dict[str, Any] = {"rows": None}
+        for name in COUNTS:
             mine, theirs = getattr(self, name), getattr(other, name)
             added[name] = None if mine is None or theirs is None else mine + theirs
         return replace(self, **added)
