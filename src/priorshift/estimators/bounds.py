@@ -168,7 +168,7 @@ class Bounds:
                 f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}: "
                 "its share is taken to be 0, and its interval does not allow for more."
             )
-        return replace(bounds, interval=interval, standard_error=error, draws=None, caution=caution)
+        return replace(bounds, interval=interval, standard_error=error, caution=caution)
 
     def _temperature(self, rows: Validation) -> CalibrationMap:
         """Return the temperature that makes outputs on validation chances of each class."""
