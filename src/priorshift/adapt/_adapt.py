@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Indices, Vector
+from priorshift._typing import Indices, Labels, Vector
 from priorshift.border import (
     NO_PRIOR,
+    Predictions,
     apply_to,
     as_generator,
     as_mapping,
@@ -118,12 +119,34 @@ def _adapt(
         classes=classes_named(classes, target_priors, source_priors),
     )
     names = settle_classes(predictions, classes=classes)
-    values = ordered(predictions, names).values
     source = check_priors(source_priors, names, "source_priors")
     target = check_priors(target_priors, names, "target_priors")
-    check_source_mass(source, values, names, from_logits=from_logits)
-    ratio = prior_ratio(target, source) ** check_fraction(strength, "strength")
-    return like_input(predictions, reweight(values, ratio, from_logits=from_logits), names)
+    factor = prior_ratio(target, source) ** check_fraction(strength, "strength")
+    return adapt_predictions(predictions, names, source, factor, from_logits=from_logits)
+
+
+def adapt_predictions(
+    predictions: Predictions,
+    classes: Labels,
+    source_priors: Vector,
+    factor: Vector,
+    *,
+    from_logits: bool,
+    calibration: Any = None,
+    origin: str = "given",
+    codes: Indices | None = None,
+) -> Any:
+    """Calibrate checked predictions, multiply them by a factor per class, and normalise them.
+
+    What comes back is of the kind that was given. With `codes`, `factor` has one row per group.
+    """
+    values = ordered(predictions, classes).values
+    check_source_mass(source_priors, values, classes, from_logits=from_logits, origin=origin)
+    if calibration is not None:
+        values = calibration.apply(values, from_logits=from_logits)
+        from_logits = False
+    adapted = reweight(values, factor, from_logits=from_logits, codes=codes)
+    return like_input(predictions, adapted, classes)
 
 
 def renormalise(y_proba: ArrayLike, *, classes: ArrayLike | None = None) -> Any:

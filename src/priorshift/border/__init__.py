@@ -34,6 +34,7 @@ from priorshift.border.check import (
     column_of,
     divided_by_sums,
     is_missing,
+    read_groups,
     read_labels,
     require_keys,
     rounding,

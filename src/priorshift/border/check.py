@@ -9,6 +9,7 @@ is for use within a call: it stands for the rows as they were when they were che
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from difflib import get_close_matches
 from functools import partial
 from numbers import Integral, Real
@@ -285,6 +286,27 @@ def read_labels(values: Any, n_samples: int | None = None, name: str = "y") -> L
             "one label per row."
         )
     return labels
+
+
+def read_groups(groups: Any, n_samples: int | None = None, name: str = "groups") -> Labels:
+    """Read group labels, one per row: text, numbers, or dates, which become text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> read_groups(np.array(["2024-01-01", "2024-01-08"], dtype="datetime64[ns]")).tolist()
+    ['2024-01-01', '2024-01-08']
+    """
+    values = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    if kind == "M":
+        absent = np.isnat(values)
+        # as short as still tells them apart
+        groups = np.datetime_as_string(values, unit="auto").astype(object)
+        groups[absent] = None
+    elif kind == "O" or isinstance(values, list | tuple):
+        groups = [str(one) if isinstance(one, date) else one for one in values]
+    return read_labels(groups, n_samples, name)
 
 
 def require_plain(values: Any, name: str) -> None:

@@ -38,7 +38,6 @@ from priorshift.files import (
     find_class_columns,
     open_predictions,
 )
-from priorshift.groups import read_groups
 from priorshift.solvers import ADVICE
 
 CONFIDENCE_LEVEL = 0.95
@@ -597,7 +596,7 @@ def _key_columns(file: PredictionFile) -> border.join.Columns:
 def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
     """Read the group of each row: text, or whole numbers, so that week 10 comes after week 2."""
     try:
-        groups = border.as_text(read_groups(read.read_cells(file, name, option)))
+        groups = border.as_text(border.read_groups(read.read_cells(file, name, option)))
     except ValueError as error:
         raise ValueError(f"{name!r} in {file.where}: {error}") from None
     empty = np.flatnonzero(groups == "")
