@@ -163,7 +163,7 @@ class Bounds:
         interval, error = np.zeros((seen.size, 2)), np.zeros(seen.size)
         interval[seen], error[seen] = bounds.interval, bounds.standard_error
         caution = None
-        if not estimator._decisions_only:  # of decisions a warning says it
+        if not estimator._evidence.decisions_only:  # of decisions a warning says it
             caution = (
                 f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}: "
                 "its share is taken to be 0, and its interval does not allow for more."
