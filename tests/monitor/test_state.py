@@ -170,8 +170,10 @@ def test_links_are_not_followed(simulate, rng, tmp_path):
             act(link)
     assert path.read_bytes() == before
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="is a folder, a pipe or a device"):
+    with pytest.raises(ValueError, match="is a pipe or a device"):
         PriorMonitor.load(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="is a folder"):
+        PriorMonitor.load(tmp_path)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs links and modes")

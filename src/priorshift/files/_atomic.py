@@ -95,7 +95,7 @@ def read_private(path: str | os.PathLike[str]) -> bytes:
         raise
     with os.fdopen(number, "rb") as stream:
         if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise ValueError(f"{path} is a folder, a pipe or a device; name a file.")
+            raise ValueError(f"{path} is a pipe or a device; name a file.")
         return stream.read()
 
 

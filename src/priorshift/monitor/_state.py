@@ -28,6 +28,7 @@ from priorshift.files import (
     read_json,
     read_private,
     refuse_link,
+    require_file,
     sign,
     verify,
     write_json,
@@ -88,6 +89,8 @@ def load(cls: type[PriorMonitor], path: str | os.PathLike[str]) -> PriorMonitor:
         A file that `save` wrote; a link is refused.
     """
     file = Path(path)
+    refuse_link(file)
+    require_file(file)
     text, document = read_private(file), None
     with suppress(ValueError):
         document = read_json(text)
