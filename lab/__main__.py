@@ -37,10 +37,11 @@ def main() -> object:
     """Import the module of the command, and hand it the other arguments."""
     name, arguments = [*sys.argv, ""][1], sys.argv[2:]
     if name in COMMANDS:
-        module = import_module(f"lab.{COMMANDS[name][0]}")
-        run = getattr(module, name if name in ("benchmark", "train") else "main")
         try:
-            return run(arguments)
+            module = import_module(f"lab.{COMMANDS[name][0]}")
+            return getattr(module, name if name in ("benchmark", "train") else "main")(arguments)
+        except ModuleNotFoundError as error:
+            return f"Error: {error}. `make .venv-extras/.stamp` makes an environment that has it."
         except (ValueError, ImportError, OSError) as error:
             return f"Error: {error}"
     width = max(map(len, COMMANDS))

@@ -21,7 +21,7 @@ def without(*words: str) -> AbstractContextManager[Any]:
     fit = import_module("priorshift.calibration.average")._all_candidates
 
     def fewer(*given: Any) -> list[Any]:
-        named = [(f"{one.fitted.name},".split(), one) for one in fit(*given)]
+        named = [(f"{one.name},".split(), one) for one in fit(*given)]
         return [one for name, one in named if not set(words) & {w.strip(",") for w in name}]
 
     return inside("calibration.average._all_candidates", fewer)

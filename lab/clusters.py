@@ -1,6 +1,6 @@
 """What a pass costs on a cluster, measured on workers here, and a model of it for larger ones.
 
-    python -m lab clusters [--quick]
+    python -m lab clusters
 
 The model of one pass, fitted to the relative errors of all measurements, robustly:
 
@@ -81,18 +81,16 @@ class Model:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, fit, and print tables; `--quick` takes smaller sizes and fewer repeats."""
-    options = parse(__doc__, arguments, quick=False)
-    sizes = [50_000, 100_000] if options.quick else [250_000, 2_000_000]
-    repeats = 2 if options.quick else REPEATS
+    """Measure, fit, and print tables."""
+    parse(__doc__, arguments)
     with_spark = shutil.which("java") is not None
-    whole_estimates(100_000 if options.quick else 3_000_000, with_spark=with_spark)
-    passes = count_passes([5000] if options.quick else [40_000, 400_000])
-    measured = measure_dask(sizes, repeats)
+    whole_estimates(3_000_000, with_spark=with_spark)
+    passes = count_passes([40_000, 400_000])
+    measured = measure_dask([250_000, 2_000_000])
     model = Model.fitted(measured)
     report("Dask", measured, model)
     if with_spark:
-        on_spark = measure_spark([sizes[0] // 4, sizes[0]], max(repeats // 5, 1))
+        on_spark = measure_spark([62_500, 250_000])
         report("Spark", on_spark, Model.fitted(on_spark))
     foretell(model, passes)
 
@@ -231,7 +229,7 @@ class Counting(DaskTable):
         return found
 
 
-def measure_dask(sizes: list[int], repeats: int) -> list[Measurement]:
+def measure_dask(sizes: list[int]) -> list[Measurement]:
     """Time passes on clusters of one and two processes, in few and in more chunks."""
     from distributed import Client, LocalCluster
 
@@ -243,21 +241,17 @@ def measure_dask(sizes: list[int], repeats: int) -> list[Measurement]:
             ) as cluster,
             Client(cluster),
         ):
-            found += [
-                dask_pass(workers, n_rows, chunks, repeats)
-                for n_rows in sizes
-                for chunks in (8, 64)
-            ]
+            found += [dask_pass(workers, n_rows, chunks) for n_rows in sizes for chunks in (8, 64)]
     return found
 
 
-def dask_pass(workers: int, n_rows: int, chunks: int, repeats: int) -> Measurement:
+def dask_pass(workers: int, n_rows: int, chunks: int) -> Measurement:
     """Time one pass over chunks that the workers made and keep."""
     import dask.array as da
 
     empty = da.empty((n_rows, K), chunks=(-(-n_rows // chunks), K), dtype=np.float32)
     table = DaskTable(empty.map_blocks(posteriors, dtype=np.float32))
-    return Measurement(workers, n_rows, chunks, timed(table, repeats))
+    return Measurement(workers, n_rows, chunks, timed(table, REPEATS))
 
 
 def posteriors(block: Any) -> Any:
@@ -266,7 +260,7 @@ def posteriors(block: Any) -> Any:
     return rows / rows.sum(axis=1, keepdims=True)
 
 
-def measure_spark(sizes: list[int], repeats: int) -> list[Measurement]:
+def measure_spark(sizes: list[int]) -> list[Measurement]:
     """Time passes over cached partitions of array columns in local mode."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -286,7 +280,7 @@ def measure_spark(sizes: list[int], repeats: int) -> list[Measurement]:
                         pq.write_table(pa.table({"p": lists}), Path(folder) / f"{at}.parquet")
                     frame = spark.read.parquet(folder).coalesce(chunks)
                     table = SparkTable(frame, "p", cache=True)
-                    seconds = timed(table, repeats)
+                    seconds = timed(table, REPEATS // 5)
                     found.append(Measurement(workers, n_rows, len(table._n_rows), seconds))
                     table.release()
         spark.stop()

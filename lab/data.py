@@ -102,6 +102,9 @@ def main(arguments: list[str] | None = None) -> None:
         folder=POOLS,
         originals=Path,
     )
+    folder, files = options.originals, [file for file, _ in ORIGINALS.values()]
+    if folder and not any((folder / file).is_file() for file in files):
+        raise ValueError(f"{folder} has none of {', '.join(files)}.")
     warnings.simplefilter("ignore", ConvergenceWarning)
     listed = {row["pool"]: row for row in read_manifest(HERE / "MANIFEST.csv")}
     kept = read_manifest(options.folder / "MANIFEST.csv")

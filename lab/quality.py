@@ -192,12 +192,7 @@ def score(task: ShiftTask, y_proba: np.ndarray, priors: np.ndarray) -> Score:
 
 def report(judged: list[Judged], methods: list[str]) -> Iterator[str]:
     """Yield all tables of some tasks."""
-    for what, group in {
-        "family": lambda one: one.family,
-        "shift": lambda one: one.shift,
-        "target rows": lambda one: str(one.n_target),
-    }.items():
-        yield by_group(what, judged, [*methods, "oracle"], group)
+    yield by_family(judged, [*methods, "oracle"])
     yield summary(judged, methods)
     if any(one.promise for one in judged):
         yield kept_promises(judged)
@@ -210,17 +205,15 @@ def report(judged: list[Judged], methods: list[str]) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def by_group(
-    what: str, judged: list[Judged], methods: list[str], group: Callable[[Judged], str]
-) -> str:
-    """Return mean gains, a row per group."""
+def by_family(judged: list[Judged], methods: list[str]) -> str:
+    """Return mean gains, a row per classifier."""
     rows = []
-    for name in dict.fromkeys(map(group, judged)):
-        members = [one for one in judged if group(one) == name]
+    for family in dict.fromkeys(one.family for one in judged):
+        members = [one for one in judged if one.family == family]
         means = [np.mean([one.gain(method) for one in members]) for method in methods]
-        rows.append([name, *(f"{mean:+.2f}" for mean in means)])
-    title = f"**Mean gain in accuracy over no adaptation, points, by {what}**"
-    return f"{title}\n\n{markdown([what, *methods], rows)}"
+        rows.append([family, *(f"{mean:+.2f}" for mean in means)])
+    title = "**Mean gain in accuracy over no adaptation, points, by family**"
+    return f"{title}\n\n{markdown(['family', *methods], rows)}"
 
 
 COLUMNS = {

@@ -1,6 +1,6 @@
 """Files that are not loaded: time, private memory and passes, beside what people do by hand.
 
-    python -m lab scale [--rows 2000000] [--classes 100] [--peer-python .venv-peers/bin/python]
+    python -m lab scale [--rows 2000000] [--peer-python .venv-peers/bin/python]
 
 Every contender runs in a process of its own, on the same file in a warm cache. Private memory is
 what the process holds itself; pages of a mapped file, which the system may drop, do not count.
@@ -30,22 +30,15 @@ MOST_SECONDS = 60.0
 def main(arguments: list[str] | None = None) -> None:
     """Run the contenders, or one of them as told by the process that compares them."""
     options = parse(
-        __doc__,
-        arguments,
-        rows=2_000_000,
-        classes=100,
-        folder=Path,
-        peer_python=sys.executable,
-        run=str,
+        __doc__, arguments, rows=2_000_000, peer_python=sys.executable, run={"nargs": 2}
     )
-    if options.run is not None:
-        run_one(options.run, options.folder)
+    if options.run:
+        name, folder = options.run
+        run_one(name, Path(folder))
         return
-    with tempfile.TemporaryDirectory(prefix="priorshift-scale-") as temporary:
-        place = options.folder or Path(temporary)
-        place.mkdir(parents=True, exist_ok=True)
-        make_data(place, options.rows, options.classes)
-        compare(place, options.peer_python)
+    with tempfile.TemporaryDirectory(prefix="priorshift-scale-") as folder:
+        make_data(Path(folder), options.rows)
+        compare(Path(folder), options.peer_python)
 
 
 def compare(place: Path, peer_python: str) -> None:
@@ -58,7 +51,7 @@ def compare(place: Path, peer_python: str) -> None:
     reading = 0.0
     for name in contenders():
         python = peer_python if name.startswith("QuaPy") else sys.executable
-        words = [python, "-m", "lab", "scale", "--run", name, "--folder", str(place)]
+        words = [python, "-m", "lab", "scale", "--run", name, str(place)]
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
         done = subprocess.run(words, capture_output=True, text=True, env=environment)
         if done.returncode:
@@ -259,15 +252,13 @@ def gap_of(place: Path, priors: np.ndarray, source: np.ndarray) -> float:
     return float((slope / source).max() - len(target))
 
 
-def make_data(place: Path, n_rows: int, n_classes: int) -> None:
+def make_data(place: Path, n_rows: int, n_classes: int = 100) -> None:
     """Write validation and target; the target block by block, in three formats."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from lab.worlds import class_means, draw, tail
 
-    if (place / "target.npy").exists():
-        return
     rng = np.random.default_rng(0)
     means, source = class_means(n_classes, rng), tail(n_classes, 100.0)
     target = rng.dirichlet(np.full(n_classes, 2.0))

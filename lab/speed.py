@@ -1,8 +1,8 @@
 """Speed and memory of the core, as ratios to reference implementations in the same run.
 
-    python -m lab speed [--quick] [--classes 10 100 365 1000] [--tables assess start]
+    python -m lab speed [--tables assess start]
 
-`--quick` takes 10 and 100 classes only, and one repeat.
+Without `--tables`, all of them.
 """
 
 import re
@@ -13,7 +13,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,23 +38,12 @@ ASSESS_SIZES = {
 
 LARGE_SIZES = {10: (2000, 1_000_000), 2000: (16_000, 3000), 3000: (24_000, 3000)}
 
-TABLES = (
-    "assess",
-    "large",
-    "confusion",
-    "em",
-    "small",
-    "auto",
-    "memory",
-    "peers",
-    "start",
-    "files",
-)
-OF_TASKS = {"confusion", "memory", "peers"}
 SMALL_CLASSES = (2, 5, 10, 26, 100)
 SMALL_ROWS = (500, 1000, 2000, 5000)
 N_BAGS = 3
-AUTO_ROWS = 20_000
+AUTO_CLASSES, AUTO_ROWS = (2, 10, 100, 365), 20_000
+FILE_ROWS, FILE_CLASSES = 3_000_000, 20
+REPEATS = 5
 GAP = 0.01
 REFERENCE_RATES = (1e-3, 1e-4, 1e-5, 1e-6)
 MOST_SECONDS = 8.0
@@ -64,36 +53,25 @@ KINDS = {"uniform": {}, "sparse": {"target": "sparse"}, "weak classifier": {"str
 
 def main(arguments: list[str] | None = None) -> None:
     """Run every comparison and print tables."""
-    options = parse(__doc__, arguments, quick=False, classes=tuple(SIZES), tables=TABLES)
-    classes = [10, 100] if options.quick else options.classes
-    repeats = 1 if options.quick else 5
+    options = parse(__doc__, arguments, tables=tuple(TABLES))
     warnings.simplefilter("ignore", ps.PriorShiftWarning)
-    tasks = {K: simulate(K, *SIZES[K]) for K in classes} if set(options.tables) & OF_TASKS else {}
-    runs: dict[str, Callable[[], None]] = {
-        "assess": partial(assess_table, [2, 10, 100] if options.quick else [*ASSESS_SIZES]),
-        "large": partial(large_table, [10] if options.quick else [*LARGE_SIZES]),
-        "confusion": partial(confusion_table, tasks, repeats),
-        "em": partial(em_table, classes, repeats),
-        "small": partial(
-            small_table, [K for K in SMALL_CLASSES if not options.quick or K <= 10], 3 * repeats
-        ),
-        "auto": partial(auto_table, [2, 10, 100] if options.quick else [2, 10, 100, 365], repeats),
-        "memory": partial(memory_table, tasks),
-        "peers": partial(peer_table, tasks),
-        "start": partial(start_table, 3 if options.quick else 7),
-        "files": partial(files_table, 100_000 if options.quick else 3_000_000),
-    }
     for table in options.tables:
-        runs[table]()
+        TABLES[table]()
 
 
-def assess_table(classes: list[int]) -> None:
+@cache
+def task_of(K: int) -> Task:
+    """Return the task of this many classes that several tables rest on."""
+    return simulate(K, *SIZES[K])
+
+
+def assess_table() -> None:
     """CPU time of a whole assessment beside Auto's fit and estimate, on outputs too sure."""
     title = "`assess` beside Auto: CPU time, and the whole verdict over fit and estimate"
     columns = ("fit", "estimate", "with interval", "assess", "assess / (fit + estimate)")
     head(title, "K", "validation + target", *columns)
-    for K in classes:
-        task = simulate(K, *ASSESS_SIZES[K])
+    for K, sizes in ASSESS_SIZES.items():
+        task = simulate(K, *sizes)
         val, target, names = too_sure(task.y_proba_val), too_sure(task.y_proba), task.classes
         fitted = ps.Auto().fit(val, task.y_val, classes=names)
         calls = [
@@ -105,33 +83,33 @@ def assess_table(classes: list[int]) -> None:
         seconds = np.array([[cpu_time(call) for call in calls] for _ in range(3 if K < 365 else 1)])
         fit, estimate, bounded, whole = np.median(seconds, axis=0)
         times = map(duration, (fit, estimate, bounded, whole))
-        sizes = " + ".join(f"{n:,}" for n in ASSESS_SIZES[K])
-        row(K, sizes, *times, f"{whole / (fit + estimate):.2f}")
+        row(K, " + ".join(f"{n:,}" for n in sizes), *times, f"{whole / (fit + estimate):.2f}")
 
 
-def large_table(classes: list[int]) -> None:
+def large_table() -> None:
     """CPU time of one assessment of very many rows or classes."""
     head("`assess` on many rows or classes: CPU time", "K", "validation + target", "assess")
-    for K in classes:
-        task = simulate(K, *LARGE_SIZES[K])
+    for K, sizes in LARGE_SIZES.items():
+        task = simulate(K, *sizes)
         val, target = too_sure(task.y_proba_val), too_sure(task.y_proba)
         seconds = cpu_time(partial(ps.assess, val, task.y_val, target, classes=task.classes))
-        row(K, " + ".join(f"{n:,}" for n in LARGE_SIZES[K]), duration(seconds))
+        row(K, " + ".join(f"{n:,}" for n in sizes), duration(seconds))
 
 
-def confusion_table(tasks: dict[int, Task], repeats: int) -> None:
+def confusion_table() -> None:
     """Certified CM-L and SCM-L beside 1000 steps of projected gradient ascent."""
     columns = ("1000 steps", "certified", "ratio", "gap", "log-likelihood gained", "fit + estimate")
     title = "CM-L and SCM-L: certified, beside 1000 reference-style gradient steps"
     head(title, "K", "method", *columns)
-    for K, task in tasks.items():
+    for K in SIZES:
+        task = task_of(K)
         for estimator in (ps.CML(), ps.SCML()):
             source = task.source_priors
             confusion = estimator.fit(task.y_proba_val, task.y_val, source_priors=source).confusion_
             counts = ps.DecisionCounts.from_arrays(task.y_proba, decision=confusion.decision).counts
             problem = Mixture.of(confusion.conditional, weights=counts)
             reference, ours, whole = fastest(
-                repeats,
+                REPEATS,
                 partial(reference_ascent, confusion.conditional, counts, source, 1e-3),
                 partial(maximise, problem, tol=1e-6),
                 lambda e=estimator, t=task: e.fit(t.y_proba_val, t.y_val).estimate(t.y_proba),
@@ -148,19 +126,19 @@ def confusion_table(tasks: dict[int, Task], repeats: int) -> None:
             row(K, estimator.name, *times, *cells, duration(whole))
 
 
-def em_table(classes: list[int], repeats: int) -> None:
+def em_table() -> None:
     """Certified EM in units of one bare pass over the data, and beside the usual EM."""
     title = "EM: certified to 0.01 nats, in bare passes (`A @ p` and `v @ A`), beside the usual EM"
     columns = ("K", "target", "accuracy", "bare pass", "certified", "in passes", "gap")
     head(title, *columns, "usual EM to the same gap", "usual / certified")
-    for K in classes:
+    for K in SIZES:
         for kind, how in KINDS.items():
             task = simulate(K, *SIZES[K], **how)
             A = task.y_proba
             p, v = np.full(A.shape[1], 1 / A.shape[1], A.dtype), np.ones(A.shape[0], A.dtype)
             em = ps.EM().fit(source_priors=task.source_priors)
             bare, ours = fastest(
-                repeats, lambda A=A, p=p, v=v: (A @ p, v @ A), partial(em.estimate, A)
+                REPEATS, lambda A=A, p=p, v=v: (A @ p, v @ A), partial(em.estimate, A)
             )
             usual, steps, gap = usual_em(task)
             more, still = ("", "") if gap <= GAP else ("> ", f", gap still {gap:.2g}")
@@ -176,7 +154,7 @@ def em_table(classes: list[int], repeats: int) -> None:
             )
 
 
-def small_table(classes: list[int], repeats: int) -> None:
+def small_table() -> None:
     """Certified EM on bags of a few rows, as people loop over, beside EM without a certificate.
 
     Bags are timed in turn, in double precision as scikit-learn's classifiers predict.
@@ -189,7 +167,7 @@ def small_table(classes: list[int], repeats: int) -> None:
         name, peer = "QuaPy's EMQ", EMQ.EM
     title = f"EM on small targets: CPU time of a certified `estimate` over that of {name}"
     head(title, "K", "target", *(f"{n} rows" for n in SMALL_ROWS))
-    for K in classes:
+    for K in SMALL_CLASSES:
         for kind, how in KINDS.items():
             cells = []
             for n in SMALL_ROWS:
@@ -199,7 +177,7 @@ def small_table(classes: list[int], repeats: int) -> None:
                 calls = [partial(em.estimate, bag) for bag in bags]
                 assert all(call().status == "certified" for call in calls)
                 calls += [partial(peer, task.source_priors, bag) for bag in bags]
-                seconds = [[cpu_time(call) for call in calls] for _ in range(repeats)]
+                seconds = [[cpu_time(call) for call in calls] for _ in range(3 * REPEATS)]
                 ours, theirs = np.median(seconds, axis=0).reshape(2, N_BAGS).mean(axis=1)
                 cells.append(f"{ours / theirs:.2f} ({duration(ours)})")
             row(K, kind, *cells)
@@ -212,14 +190,14 @@ def cpu_time(call: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def auto_table(classes: list[int], repeats: int) -> None:
+def auto_table() -> None:
     """CPU time of `Auto.fit` in softmax passes and beside the usual BCTS, and memory of Auto."""
     name, bcts = usual_bcts()
     title = "Auto on outputs that are too sure: CPU time of `fit` in softmax passes over validation"
     passes = ("in passes", "in passes of exp and normalise alone")
     columns = ("softmax", "fit", *passes, name, "fit / BCTS", "extra memory")
     head(title, "K", "validation", *columns)
-    sizes = [(K, n) for K in classes for n in (ASSESS_SIZES[K][0], AUTO_ROWS)]
+    sizes = [(K, n) for K in AUTO_CLASSES for n in (ASSESS_SIZES[K][0], AUTO_ROWS)]
     for K, n_val in sizes:
         task = simulate(K, n_val, 1)
         val = too_sure(task.y_proba_val)
@@ -230,7 +208,7 @@ def auto_table(classes: list[int], repeats: int) -> None:
             partial(fit_auto, val, task),
             partial(bcts, val, task.y_val),
         )
-        seconds = [[cpu_time(call) for call in calls] for _ in range(repeats)]
+        seconds = [[cpu_time(call) for call in calls] for _ in range(REPEATS)]
         softmax, bare, ours, usual = np.median(seconds, axis=0)
         in_passes = (f"{ours / softmax:.0f}", f"{ours / bare:.0f}")
         times = duration(softmax), duration(ours), *in_passes, duration(usual)
@@ -285,23 +263,25 @@ def usual_bcts() -> tuple[str, Callable[[np.ndarray, np.ndarray], object]]:
     return "abstention's BCTS", theirs
 
 
-def memory_table(tasks: dict[int, Task]) -> None:
+def memory_table() -> None:
     """Extra peak memory of estimate, as a share of the input matrix."""
     names = [name for name in ps.available_estimators() if name != "na"]
     title = "Extra peak memory of `estimate`, as a share of the input (float32)"
     head(title, "K", "input", *names)
-    for K, task in tasks.items():
+    for K in SIZES:
+        task = task_of(K)
         size = task.y_proba.nbytes
         fitted = (task.fit(name, given=True) for name in names)
         shares = (peak(partial(each.estimate, task.y_proba)) / size for each in fitted)
         row(K, f"{size / 2**20:.1f} MB", *(f"{share:.2f}" for share in shares))
 
 
-def peer_table(tasks: dict[int, Task]) -> None:
+def peer_table() -> None:
     """Time, memory and error beside peers, where they are installed."""
     columns = ("time", "peak memory / input", "L1 error", "log-likelihood below our EM")
     head("Peers on the same data (`make bench-peers` installs them)", "K", "method", *columns)
-    for K, task in tasks.items():
+    for K in SIZES:
+        task = task_of(K)
         target = Target(task)
         problem = Mixture.of(task.y_proba, scale=1 / task.source_priors)
 
@@ -331,7 +311,7 @@ class Target:
         self.y_proba_target, self.source_priors = task.y_proba, task.source_priors
 
 
-def start_table(repeats: int) -> None:
+def start_table() -> None:
     """Time of starting: the library, help, and a command on 1,000 rows, beside scikit-learn's."""
     names = ["cat", "dog", "owl"]
     task = simulate(3, 1000, 1000)
@@ -355,13 +335,13 @@ def start_table(repeats: int) -> None:
         calls = [
             partial(subprocess.run, [sys.executable, *each], **quiet) for each in words.values()
         ]
-        seconds = fastest(repeats, *calls)
+        seconds = fastest(7, *calls)
     head("Start-up, beside scikit-learn's own", "what", "time", "ratio")
     for what, one in zip(words, seconds, strict=True):
         row(what, duration(one), f"{one / seconds[0]:.2f}")
 
 
-def files_table(n_rows: int, n_classes: int = 20) -> None:
+def files_table() -> None:
     """Time and memory of commands on large files, each a process of its own."""
     if not find_spec("pyarrow"):
         print("\nFiles are left out: PyArrow is not installed.", file=sys.stderr)
@@ -369,15 +349,15 @@ def files_table(n_rows: int, n_classes: int = 20) -> None:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    task = simulate(n_classes, 5000, n_rows)
-    names = [f"c{k:02d}" for k in range(n_classes)]
+    task = simulate(FILE_CLASSES, 5000, FILE_ROWS)
+    names = [f"c{k:02d}" for k in range(FILE_CLASSES)]
 
     def table(y_proba: np.ndarray) -> pa.Table:
         y_proba = normalised(y_proba).round(7)
         y_proba /= y_proba.sum(axis=1, keepdims=True)
         return pa.table(dict(zip(names, np.ascontiguousarray(y_proba.T).round(9), strict=True)))
 
-    title = f"Commands on {n_rows:,} rows of {n_classes} classes"
+    title = f"Commands on {FILE_ROWS:,} rows of {FILE_CLASSES} classes"
     head(title, "what", "time", "CPU time", "peak memory")
     with tempfile.TemporaryDirectory() as folder:
         labels = pa.array([names[k] for k in task.y_val])
@@ -441,3 +421,17 @@ def usual_em(task: Task) -> tuple[float, int, float]:
         gap = float((n * new[p > 0] / p[p > 0]).max() - n)  # a vanished class has no say in it
         p, steps = new, steps + 1
     return time.perf_counter() - start, steps, gap
+
+
+TABLES: dict[str, Callable[[], None]] = {
+    "assess": assess_table,
+    "large": large_table,
+    "confusion": confusion_table,
+    "em": em_table,
+    "small": small_table,
+    "auto": auto_table,
+    "memory": memory_table,
+    "peers": peer_table,
+    "start": start_table,
+    "files": files_table,
+}

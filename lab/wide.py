@@ -1,11 +1,10 @@
 """Time and memory of very many classes with few scores per row, beside the usual EM in scipy.
 
-    python -m lab wide [--rows 1000000] [--classes 10000] [--scores 50] [--methods em scm-l ...]
+    python -m lab wide
 
 Every line is a process of its own, which loads the same files: its peak is what a user would see.
 """
 
-import argparse
 import json
 import resource
 import subprocess
@@ -21,7 +20,11 @@ from scipy.sparse import csr_array
 
 from lab.show import head, parse, row
 
-METHODS = ("em", "map", "cm-l", "scm-l", "cm-m", "scm-m")
+ROWS, VALIDATION, CLASSES, SCORES = 1_000_000, 200_000, 10_000, 50
+LINES = (
+    *("usual EM in scipy", "em", "map", "cm-l", "scm-l", "cm-m", "scm-m"),
+    *("scm-l, rest spread", "em, rest spread", "adapt"),
+)
 BATCH = 50_000
 SHARPNESS = 2.0
 MOST_STEPS = 20
@@ -30,25 +33,16 @@ MOST_STEPS = 20
 
 def main(arguments: list[str] | None = None) -> None:
     """Make the data, measure every line apart, and print a table."""
-    options = parse(
-        __doc__,
-        arguments,
-        rows=1_000_000,
-        validation=200_000,
-        classes=10_000,
-        scores=50,
-        methods=METHODS,
-        line={"nargs": 2},
-    )
+    options = parse(__doc__, arguments, line={"nargs": 2})
     if options.line:
         print(json.dumps(measure(*options.line)))
         return
     with tempfile.TemporaryDirectory() as folder:
-        title = make(Path(folder), options)
+        make(Path(folder))
         columns = ("passes", "gap", "seconds", "L1 error", "GB loaded", "GB peak")
-        head(title, "what", *columns)
-        lines = ["usual EM in scipy", *options.methods, "scm-l, rest spread", "em, rest spread"]
-        for line in (*lines, "adapt"):
+        sizes = f"{ROWS} rows, {VALIDATION} of validation, {CLASSES} classes, {SCORES} scores"
+        head(f"{sizes} per row", "what", *columns)
+        for line in LINES:
             command = [sys.executable, "-m", "lab", "wide", "--line", line, folder]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
@@ -120,22 +114,19 @@ def matrix(data: dict[str, Any], part: str, K: int) -> Any:
     return csr_array(arrays, shape=(arrays[2].size - 1, K))
 
 
-def make(folder: Path, options: argparse.Namespace) -> str:
-    """Write validation and target as files that every line loads; say what they are."""
+def make(folder: Path) -> None:
+    """Write validation and target as files that every line loads."""
     rng = np.random.default_rng(0)
-    K, k = options.classes, options.scores
-    source, truth = (rng.permutation(1 / np.arange(1, K + 1) ** tail) for tail in (0.5, 1.0))
+    source, truth = (rng.permutation(1 / np.arange(1, CLASSES + 1) ** tail) for tail in (0.5, 1.0))
     source, truth = source / source.sum(), truth / truth.sum()
     np.save(folder / "source.npy", source)
-    y = np.concatenate([np.arange(K), rng.choice(K, options.validation - K, p=source)])
+    drawn = rng.choice(CLASSES, VALIDATION - CLASSES, p=source)
+    y = np.concatenate([np.arange(CLASSES), drawn])
     np.save(folder / "validation_y.npy", y)
-    save(folder, "validation", *posteriors(y, source, k, rng))
-    y = rng.choice(K, options.rows, p=truth)
-    np.save(folder / "truth.npy", np.bincount(y, minlength=K) / y.size)
-    save(folder, "target", *posteriors(y, source, k, rng))
-    return (
-        f"{options.rows} rows, {options.validation} of validation, {K} classes, {k} scores per row"
-    )
+    save(folder, "validation", *posteriors(y, source, rng))
+    y = rng.choice(CLASSES, ROWS, p=truth)
+    np.save(folder / "truth.npy", np.bincount(y, minlength=CLASSES) / y.size)
+    save(folder, "target", *posteriors(y, source, rng))
 
 
 def save(folder: Path, part: str, ids: Any, scores: Any) -> None:
@@ -146,8 +137,9 @@ def save(folder: Path, part: str, ids: Any, scores: Any) -> None:
     np.save(folder / f"{part}_starts.npy", starts.astype(np.int32))
 
 
-def posteriors(y: Any, source: Any, k: int, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Draw exact posteriors over k neighbours of the true class, on a ring of shuffled classes."""
+def posteriors(y: Any, source: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Draw exact posteriors over neighbours of the true class, on a ring of shuffled classes."""
+    k = SCORES
     ring = np.random.default_rng(1).permutation(source.size)
     place = np.argsort(ring)
     ids = np.empty((y.size, k), np.int32)

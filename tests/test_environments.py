@@ -95,8 +95,8 @@ def test_users_get_lower_bounds_only():
 
 
 def test_the_conda_recipe_has_the_bounds_of_the_package():
-    recipe = (ROOT / "conda" / "meta.yaml").read_text(encoding="utf-8")
-    parts = re.search(r"  run:\n(.*?)  run_constrained:\n(.*?)\n\n", recipe, re.DOTALL).groups()
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    parts = re.search(r"  run:\n(.*?)  run_constraints:\n(.*?)\n\n", recipe, re.DOTALL).groups()
     run, constrained = (dict(re.findall(r"^ +- (\S+) (>=\S+)$", part, re.M)) for part in parts)
     project = PROJECT["project"]
     wanted = {each.name: str(each.specifier) for each in map(Requirement, project["dependencies"])}
@@ -108,7 +108,7 @@ def test_the_conda_recipe_has_the_bounds_of_the_package():
         for each in map(Requirement, extra)
     }
     assert constrained.items() <= optional.items()
-    (version,) = re.findall(r'set version = "(.*)"', recipe)
+    (version,) = re.findall(r'^  version: "(.*)"', recipe, re.M)
     stored = (ROOT / "src/priorshift/_version.py").read_text(encoding="utf-8")
     assert f'__version__ = "{version}"' in stored
 

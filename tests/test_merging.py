@@ -81,10 +81,7 @@ def data(simulate, rng):
     return y_proba, y, target
 
 
-AT_ONCE = {"auto", "mean"}  # they calibrate on all of validation at once
-
-
-@pytest.mark.parametrize("method", [m for m in ROADS if m not in AT_ONCE])
+@pytest.mark.parametrize("method", [m for m in ROADS if not ps.get_estimator(m)._keeps_rows])
 @pytest.mark.parametrize(
     ("sources", "weighted"),
     [
@@ -123,6 +120,13 @@ def test_batches_may_lack_classes_and_come_as_frames(data):
         batched.partial_fit(frame, names[y[y == k]], classes=names)
     np.testing.assert_allclose(batched.confusion_.counts, whole.confusion_.counts, **EXACT)
     np.testing.assert_allclose(batched.estimate(target).priors, whole.estimate(target).priors)
+
+
+@pytest.mark.parametrize("method", ["gls", "elsa", "em-bcts", "scm-l-shrunk", "joint", "em-labels"])
+def test_methods_that_need_rows_refuse_batches(data, method):
+    y_proba, y, _ = data
+    with pytest.raises(ValueError, match="needs the rows of all of validation at once; use fit"):
+        ps.get_estimator(method).partial_fit(y_proba, y, classes=[0, 1, 2, 3])
 
 
 def test_partial_fit_goes_on_from_fit(data):

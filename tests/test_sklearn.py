@@ -10,7 +10,6 @@ import pytest
 from joblib import parallel_config
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
-from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
@@ -536,7 +535,7 @@ def test_auto_corrects_class_weights_and_says_so():
     assert clf.target_priors_[1] == pytest.approx(y_target.mean(), abs=0.01)
 
 
-# Weights and routing
+# Weights
 
 
 def test_weights_are_repeated_rows():
@@ -581,50 +580,12 @@ def test_fit_parameters_go_to_the_model_cut_by_fold():
     np.testing.assert_allclose(both.source_priors_, direct.source_priors_, rtol=1e-6)
 
 
-class Recorder(ClassifierMixin, BaseEstimator):
-    """Remember with which metadata it was fitted."""
-
-    def fit(self, X, y, sample_weight=None, note=None):
-        self.classes_ = np.unique(y)
-        self.seen_ = sample_weight, note
-        return self
-
-    def predict_proba(self, X):
-        return np.full((len(X), self.classes_.size), 1 / self.classes_.size)
-
-
-def test_metadata_routing():
-    weight, groups = np.linspace(1, 2, Y.size), np.arange(Y.size) % 4
-    with config_context(enable_metadata_routing=True):
-        inner = Recorder().set_fit_request(sample_weight="importance", note=True)
-        cv = GroupKFold(4)
-        clf = wrap(inner, cv=cv, source_priors=np.full(3, 1 / 3)).set_fit_request(
-            sample_weight=True
-        )
-        clf.fit(X, Y, importance=weight, note="hello", groups=groups)
-        np.testing.assert_array_equal(clf.estimator_.seen_[0], weight)
-        assert clf.estimator_.seen_[1] == "hello"
-        unasked = wrap(LogisticRegression())
-        with pytest.raises(ValueError, match="sample_weight"):
-            unasked.fit(X, Y, sample_weight=weight)
-        asked = LogisticRegression().set_fit_request(sample_weight=True)
-        search = GridSearchCV(
-            wrap(asked).set_fit_request(sample_weight=True).set_score_request(sample_weight=False),
-            {"estimator__C": [1.0]},
-            cv=2,
-        ).fit(X, Y, sample_weight=weight)
-    plain = wrap(LogisticRegression()).fit(X, Y, sample_weight=weight)
-    np.testing.assert_allclose(search.best_estimator_.source_priors_, plain.source_priors_)
-
-
 def test_groups_stay_together():
     """Every row has a twin: only folds that know of them predict it honestly."""
     groups = np.r_[np.arange(300), np.arange(300)]
     twins, y = X[groups], Y[groups]
     model = KNeighborsClassifier(1)
-    with config_context(enable_metadata_routing=True):
-        apart = wrap(model, cv=GroupKFold(5).set_split_request(groups=True))
-        apart.fit(twins, y, groups=groups)
+    apart = wrap(model, cv=list(GroupKFold(5).split(twins, y, groups))).fit(twins, y)
     assert np.diag(apart.prior_estimator_.confusion_.conditional).max() < 0.95
     together = wrap(model, cv=KFold(5, shuffle=True, random_state=0))
     assert np.diag(together.fit(twins, y).prior_estimator_.confusion_.conditional).min() > 0.75
@@ -695,14 +656,6 @@ def test_folds_that_are_used_up():
     clf = wrap(GaussianNB(), cv=iter(list(KFold(2).split(X)))).fit(X, Y)
     with pytest.raises(ValueError, match="no folds; an iterator serves one fit only"):
         clf.fit(X, Y)
-
-
-def test_folds_that_need_groups():
-    groups = np.arange(Y.size) % 4
-    clf = wrap(GaussianNB(), cv=GroupKFold(4))
-    for params in ({}, {"groups": groups}):
-        with pytest.raises(ValueError, match=r"GroupKFold\) needs groups.*enable_metadata_routing"):
-            clf.fit(X, Y, **params)
 
 
 def test_folds_that_are_sorted_by_class():

@@ -91,6 +91,16 @@ FACTS = (
     fact("threshold", label="yes", cut=0.5, raw=None),
     fact("sampled", n=1000, n_target=2_000_000),
     fact("target_swapped", names=["b", "a"], unlike=0.6, left=0.01),
+    fact("rounded", coarse="the target", decimals=3, fine="validation"),
+    fact("repeats_count", side="validation", n=1200),
+    fact("drawn_otherwise", apart=0.31),
+    fact("class_not_tested", classes=["cat 9"], share=0.02),
+    fact("priors_exact"),
+    fact("singular"),
+    fact("ill_conditioned", number=1234.5),
+    fact("few_effective", n=12.5, n_val=300),
+    fact("confusable", pairs=[("1", "7"), ("cat", "fox")]),
+    fact("left_out", classes=["9"]),
     fact("columns_swapped", text="accuracy is 3%, but 90% if the columns were a, b."),
 )
 

@@ -482,7 +482,7 @@ def assess(
         if not by_decisions:
             if groups_val is not None:
                 name = argument("groups_val")
-                grouped = evidence.read_groups(groups_val, labels.size, None, name)
+                grouped = evidence.name_groups(groups_val, labels.size, None, name)
                 history = (rows, data.y_val, grouped, data.classes)
                 by = method.method if isinstance(method, PriorEstimate) else method
                 past = evidence.replay(*history, by, aim, random_state, **given)
@@ -669,7 +669,6 @@ class Case:
         self.given, own, goal = estimate, estimate.decision, goal.at(estimate.priors)
         self.data, self.test, self.past, self.level, self.goal = data, test, past, level, goal
         self.assumption = None if test is None else test.assumption
-        self.unit = evidence.Expected if goal.in_points else evidence.ExpectedNumber
         self.unknown_classes: list[Any] = [] if own is None else list(own["unknown_classes"])
         # both readings of the target, and what actions gain under each
         self.mean: PriorEstimate | None = None
@@ -767,7 +766,7 @@ class Case:
 
         def mean(scores: Vector, low: float, high: float) -> evidence.Expected:
             value, variance = strata.mean(scores, 0.5)
-            return self.unit.of(float(value), float(np.sqrt(variance)), level, (low, high))
+            return evidence.Expected.of(float(value), float(np.sqrt(variance)), level, (low, high))
 
         saved = after - before if goal.in_points else before - after
         promised = p_value = None
@@ -1005,7 +1004,9 @@ class Case:
                 missing.append(fact("no_diagnostics", error=str(error)))
         if goal.name != "accuracy":
             before, after = self._expect_scores()
-        gain = self.unit.of(*ruling.gain, self.level, (-1.0, 1.0) if goal.in_points else None)
+        gain = evidence.Expected.of(
+            *ruling.gain, self.level, (-1.0, 1.0) if goal.in_points else None
+        )
         decided = data.decided_shares
         if before is not None and after is not None:
             # before plus the gain by all evidence, with an interval as by validation
@@ -1092,11 +1093,10 @@ class Case:
             shares = seen.astype(np.float64)
         elif estimate.standard_error is not None:
             noise = np.diag(estimate.standard_error**2)
-        adapted = evidence.ungated(estimate).adapt(Predictions.from_checked(rows))
+        adapted = evidence.adapt_rows(evidence.ungated(estimate), rows)
         known = (y, shares / shares.sum(), noise, self.level, goal.bounds)
         before, after = (
-            self.unit(**evidence.expected_score(goal.scores(y, one), *known).to_dict())
-            for one in (rows, adapted)
+            evidence.expected_score(goal.scores(y, one), *known) for one in (rows, adapted)
         )
         return before, after
 

@@ -41,7 +41,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from html import escape
 from numbers import Real
 from typing import Any, Literal, cast
 
@@ -54,7 +53,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from priorshift._results import Backend, FrozenArrays, make_frame
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift.adapt import prior_ratio, reweight, total_variation
+from priorshift.adapt import adapt_predictions, prior_ratio, total_variation
 from priorshift.border import (
     BLOCK_BYTES,
     Block,
@@ -69,10 +68,8 @@ from priorshift.border import (
     check_source_mass,
     column_of,
     dense,
-    like_input,
     map_reduce,
-    ordered,
-    read_labels,
+    read_groups,
     read_proba,
     require_array,
     row_blocks,
@@ -86,7 +83,7 @@ from priorshift.estimators.data import require_decisions
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, score_bounds
 from priorshift.solvers import Mixture, Solutions, Status, invert, maximise, maximise_by_group
-from priorshift.text import brief, html_paragraphs, html_table, movers, text_table
+from priorshift.text import brief, movers, text_table
 
 Pooling = float | Literal["auto"] | None
 
@@ -214,27 +211,6 @@ def _count_block(
     return members.T @ block, block.T @ block
 
 
-def read_groups(groups: ArrayLike, n_samples: int | None = None) -> Labels:
-    """Read group labels, one per row: text, numbers, or dates, which become text.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> read_groups(np.array(["2024-01-01", "2024-01-08"], dtype="datetime64[ns]")).tolist()
-    ['2024-01-01', '2024-01-08']
-    """
-    values: Any = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
-    if getattr(getattr(values, "dtype", None), "kind", "") == "M":
-        missing = np.flatnonzero(np.isnat(values))
-        if missing.size:
-            raise ValueError(
-                f"groups has no label at position {missing[0]} ({missing.size} missing); drop "
-                "these rows."
-            )
-        groups = np.datetime_as_string(values, unit="auto")  # as short as still tells them apart
-    return read_labels(groups, n_samples, "groups")
-
-
 def encode_groups(labels: Labels) -> tuple[Labels, Indices]:
     """Return the sorted groups, and the number of each row's group among them.
 
@@ -280,9 +256,10 @@ def match_groups(labels: Labels, groups: Labels, *, refuse: bool = True) -> Indi
 # How far to pool
 
 
-@dataclass(frozen=True)
 class Pool:
     r"""Mean decisions of groups along the axes of noise and signal, and what they borrow.
+
+    The axes are those of a confusion matrix C and the whole's priors.
 
     Attributes
     ----------
@@ -302,23 +279,13 @@ class Pool:
         v; 0 if groups do not differ at all.
     """
 
-    mass: Vector
-    mean: Vector
-    theta: Vector
-    signal: Vector
-    axes: Vector
-    to_priors: Vector
-    variance: float = 0.0
-
-    @classmethod
-    def of(
-        cls, pooling: float | Literal["auto"], counts: GroupCounts, C: Vector, priors: Vector
-    ) -> Pool:
-        """Find the axes for a confusion matrix and the whole's priors, and choose v."""
+    def __init__(
+        self, pooling: float | Literal["auto"], counts: GroupCounts, C: Vector, priors: Vector
+    ) -> None:
         mass, sums = counts.n_rows.astype(np.float64), counts.counts
         N, K = mass.sum(), C.shape[1]
-        mean = sums.sum(axis=0) / N
-        q = np.tile(mean, (mass.size, 1))
+        self.mass, self.mean = mass, sums.sum(axis=0) / N
+        q = np.tile(self.mean, (mass.size, 1))
         np.divide(sums, mass[:, None], out=q, where=mass[:, None] > 0)
         Sigma = within_covariance(counts)
         d = (N * priors + 1 / K) / (N + 1)  # one more row, of any class, as in Sigma
@@ -326,12 +293,14 @@ class Pool:
             signal = (C * d) @ C.T - np.outer(C @ d, C @ d)
             s, X = eigh(signal[:-1, :-1], Sigma[:-1, :-1])
             axes = Sigma[:-1, :-1] @ X
-            axes = np.vstack([axes, -axes.sum(axis=0)])
-            theta = (q - mean)[:, :-1] @ X
-            to_priors = invert(C) @ axes
-        s = np.maximum(s, 0)
-        v = 1 / (1 + pooling) if pooling != "auto" else _likeliest_variance(mass, theta, s)
-        return cls(mass, mean, theta, s, axes, to_priors, v)
+            self.axes = np.vstack([axes, -axes.sum(axis=0)])
+            self.theta = (q - self.mean)[:, :-1] @ X
+            self.to_priors = invert(C) @ self.axes
+        self.signal = np.maximum(s, 0)
+        if pooling == "auto":
+            self.variance = _likeliest_variance(mass, self.theta, self.signal)
+        else:
+            self.variance = 1 / (1 + pooling)
 
     @property
     def strength(self) -> float:
@@ -510,16 +479,17 @@ class GroupEstimates(FrozenArrays):
     def __getitem__(self, group: Any) -> PriorEstimate:
         g = int(match_groups(read_groups([group]), self.groups)[0])
         solved = Solutions(self.priors, self.status, self.gap, self.n_iter)
-        has_interval = self.interval is not None
+        alone = replace(solution_as_estimate(self.pooled, solved, g), n_target=int(self.n[g]))
+        if self.interval is None or self.standard_error is None:
+            return alone
         return replace(
-            solution_as_estimate(self.pooled, solved, g),
-            n_target=int(self.n[g]),
-            interval=None if self.interval is None else self.interval[g],
-            standard_error=None if self.standard_error is None else self.standard_error[g],
+            alone,
+            interval=self.interval[g],
+            standard_error=self.standard_error[g],
             confidence_level=self.confidence_level,
-            interval_method="asymptotic" if has_interval else None,
-            estimand="population" if has_interval else None,
-            simultaneous=False if has_interval else None,
+            interval_method="asymptotic",
+            estimand="population",
+            simultaneous=False,
         )
 
     def adapt(
@@ -552,22 +522,17 @@ class GroupEstimates(FrozenArrays):
         self.pooled._require_source()
         _, groups = column_of(y_proba, groups, "groups")  # adapted frames keep the column
         predictions = check_outputs(y_proba, from_proba=not from_logits, classes=self.classes)
-        values = ordered(predictions, self.classes).values
-        check_source_mass(
-            self.source_priors,
-            values,
+        labels = read_groups(groups, predictions.shape[0])
+        return adapt_predictions(
+            predictions,
             self.classes,
+            self.source_priors,
+            np.vstack([self.ratio, self.pooled.ratio]) ** self.pooled.strength,
             from_logits=from_logits,
+            calibration=self.pooled.calibrator,
             origin=self.pooled.source_priors_from,
+            codes=match_groups(labels, self.groups, refuse=unknown == "refuse"),
         )
-        labels = read_groups(groups, values.shape[0])
-        codes = match_groups(labels, self.groups, refuse=unknown == "refuse")
-        if self.pooled.calibrator is not None:
-            values = self.pooled.calibrator.apply(values, from_logits=from_logits)
-            from_logits = False
-        ratios = np.vstack([self.ratio, self.pooled.ratio]) ** self.pooled.strength
-        adapted = reweight(values, ratios, from_logits=from_logits, codes=codes)
-        return like_input(predictions, adapted, self.classes)
 
     def to_frame(self, *, wide: bool = False, backend: Backend = "pandas") -> Any:
         """Return a frame of the named library.
@@ -600,45 +565,30 @@ class GroupEstimates(FrozenArrays):
 
     def __repr__(self) -> str:
         """Show the groups that moved, and how far groups were pooled."""
-        head, header, rows, notes = self._shown()
-        lines = text_table([header, *rows], right=(1, 2, 3), least=6)
-        return "\n".join([head, *(f"  {line}" for line in (*lines, *notes))])
-
-    def _repr_html_(self) -> str:
-        head, header, rows, notes = self._shown()
-        table = html_table(rows, header)
-        return f"<div><strong>{escape(head)}</strong>{table}{html_paragraphs(notes)}</div>"
-
-    def _shown(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]], list[str]]:
-        """Return what a repr shows: its head, the table's header and rows, and notes below."""
-        head = (
-            f"GroupEstimates(method={self.method!r}, n_groups={len(self)}, "
-            f"n_classes={self.classes.size}, n_target={int(self.n.sum())})"
-        )
-        away, many = self.priors - self.pooled.priors, len(self) > MAX_ROWS
+        G, moved = len(self), self.distance
+        away = self.priors - self.pooled.priors
         farthest = np.abs(away).argmax(axis=1)
-        rows: list[tuple[str, ...]] = []
-        for g in movers(self.distance, MAX_ROWS) if many else range(len(self)):
-            points = f"{100 * away[g, farthest[g]]:+.1f}"
-            most = f"{self.classes[farthest[g]]} {points}"
-            rows.append(
-                (
-                    str(self.groups[g]),
-                    str(self.n[g]),
-                    f"{self.weight[g]:.2f}",
-                    f"{self.distance[g]:.3f}",
-                    "no class changed" if float(points) == 0 else most,
-                )
-            )
-        kinds, counts = np.unique(self.status, return_counts=True)
-        said = ", ".join(f"{n} {kind}" for kind, n in zip(kinds.tolist(), counts, strict=True))
-        notes = [
-            *([f"... the {MAX_ROWS} of {len(self)} groups that moved most"] if many else []),
+        rows = [("group", "rows", "weight", "moved", "most")]
+        for g in movers(moved, MAX_ROWS) if G > MAX_ROWS else range(G):
+            most = f"{self.classes[farthest[g]]} {100 * away[g, farthest[g]]:+.1f}"
+            sizes = f"{self.n[g]}", f"{self.weight[g]:.2f}", f"{moved[g]:.3f}"
+            rows.append((str(self.groups[g]), *sizes, most))
+        lines = [
+            f"GroupEstimates(method={self.method!r}, n_groups={G}, "
+            f"n_classes={self.classes.size}, n_target={int(self.n.sum())})",
+            *text_table(rows, right=(1, 2, 3), least=6),
+            *([f"... the {MAX_ROWS} of {G} groups that moved most"] if G > MAX_ROWS else []),
             f"{pooling_in_words(self.pooling)}; moved: total variation from the pooled priors",
-            f"{said}; source priors: {self.pooled.source_priors_from}",
+            f"{self.statuses}; source priors: {self.pooled.source_priors_from}",
             *(f"caution: {caution}" for caution in self.whole.cautions),
         ]
-        return head, ("group", "rows", "weight", "moved", "most"), rows, notes
+        return "\n  ".join(lines)
+
+    @property
+    def statuses(self) -> str:
+        """How many groups have each status, in words."""
+        kinds, counts = np.unique(self.status, return_counts=True)
+        return ", ".join(f"{n} {kind}" for kind, n in zip(kinds.tolist(), counts, strict=True))
 
 
 def solution_as_estimate(like: PriorEstimate, solved: Solutions, at: int = 0) -> PriorEstimate:
@@ -837,7 +787,7 @@ def _from_counts(
     informative = estimator._informative(decisions)
     pool, pooled, solved = None, whole, None
     if pooling:
-        pool = Pool.of(pooling, counts, estimator._columns, whole.priors)
+        pool = Pool(pooling, counts, estimator._columns, whole.priors)
     if pool is not None and pool.variance > 0:
         middle = estimator._priors_of_groups(pool.decisions(pool.centre)[None] * N)
         pooled = solution_as_estimate(whole, middle)
@@ -917,7 +867,7 @@ def _pool_posteriors(
     R[lost, lost] = 1.0
     R /= R.sum(axis=0)
     sizes = np.bincount(codes, minlength=names.size)
-    return Pool.of(pooling, GroupCounts(names, "soft", sizes, counts, second), R, around)
+    return Pool(pooling, GroupCounts(names, "soft", sizes, counts, second), R, around)
 
 
 def _from_each(

@@ -15,16 +15,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Bunch, assert_all_finite, get_tags, indexable
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    get_routing_for_object,
-    process_routing,
-)
+from sklearn.utils import assert_all_finite, get_tags, indexable
 from sklearn.utils.metaestimators import _safe_split, available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
@@ -99,7 +92,8 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         Costs of errors, as for `decide`, in the order of `classes_`. `predict` then returns the
         class with the lowest expected cost, and the default `Auto` judges the gain by it.
     cv : int, splitter or iterable of (train, test), default=5
-        Folds for out-of-fold predictions; a number means stratified folds. Every row must be a
+        Folds for out-of-fold predictions; a number means stratified folds, and where rows belong
+        together, pass the folds: `list(GroupKFold(5).split(X, y, groups))`. Every row must be a
         test row exactly once, and every class must occur in the training rows of every fold, so it
         needs at least 2 samples. `fit` warns if a class has fewer samples than there are folds. For
         a frozen `estimator`, only the calibrator uses folds.
@@ -206,7 +200,7 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         sample_weight : array-like of shape (n_samples,), optional
             Weights for the classifier, the calibrator and the source statistics.
         **fit_params
-            For `estimator.fit`; with metadata routing, also for the splitter.
+            For `estimator.fit`.
         """
         check_parts(self.estimator, self.prior_estimator, self.calibrator)
         if y is None:
@@ -221,17 +215,16 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         check_classification_targets(labels)
         X, labels = indexable(X, labels)  # the inner estimator checks the rows
         weight = check_sample_weight(sample_weight, labels.size)
-        routed = self._route(weight, fit_params)
+        to_fit = self._parameters_of_fit(weight, fit_params)
         folds: list[Fold] = []
         if not self._frozen or self.calibrator is not None:
-            folds = split(self.cv, X, labels, routed.splitter.split)
+            folds = split(self.cv, X, labels)
         if self._frozen:
             estimator, classes = self.estimator, classes_of(self.estimator, labels)
             y_proba = predictions_of(estimator, X, classes).values
         else:
             numbered = self.cv is None or isinstance(self.cv, Integral)
             classes = require_classes(labels, folds, weight, warn=numbered)
-            to_fit = routed.estimator.fit
             # not `cross_val_predict`, which replaces labels by numbers: a `class_weight` by name
             # would fail
             parts = Parallel(n_jobs=self.n_jobs)(
@@ -459,14 +452,6 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         """Names of features seen in fit."""
         return self.estimator_.feature_names_in_
 
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return which metadata `fit` uses itself, and passes to estimator and splitter."""
-        to_fit = MethodMapping().add(caller="fit", callee="fit")
-        to_split = MethodMapping().add(caller="fit", callee="split")
-        router = MetadataRouter(owner=self).add_self_request(self)
-        router.add(estimator=self.estimator, method_mapping=to_fit)
-        return router.add(splitter=self.cv, method_mapping=to_split)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         try:
@@ -481,10 +466,10 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     def _frozen(self) -> bool:
         return isinstance(self.estimator, FrozenEstimator)
 
-    def _route(self, weight: Vector | None, fit_params: Mapping[str, Any]) -> Bunch:
-        """Route parameters: by requests if metadata routing is on, else all to `fit`."""
-        if get_config()["enable_metadata_routing"]:
-            return process_routing(self, "fit", sample_weight=weight, **fit_params)
+    def _parameters_of_fit(
+        self, weight: Vector | None, fit_params: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return what the `fit` of the classifier is given: weights too, if it takes any."""
         to_fit = dict(fit_params)
         if self._frozen and to_fit:
             raise ValueError(
@@ -500,10 +485,10 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             warn_user(
                 f"{type(self.estimator).__name__}.fit takes no sample_weight: the weights count "
                 "for the source statistics alone, and the classifier is fitted without them. A "
-                "pipeline takes them as <step>__sample_weight too, or by metadata routing.",
+                "pipeline takes them as <step>__sample_weight too.",
                 PriorShiftWarning,
             )
-        return Bunch(estimator=Bunch(fit=to_fit), splitter=Bunch(split={}))
+        return to_fit
 
 
 def name_of(model: Any) -> str:
@@ -610,19 +595,12 @@ def check_parts(estimator: Any, prior_estimator: Any, calibrator: Any) -> None:
         )
 
 
-def split(cv: Any, X: Any, y: Labels, params: Mapping[str, Any]) -> list[Fold]:
+def split(cv: Any, X: Any, y: Labels) -> list[Fold]:
     """Cut rows into folds, and check that each is a test row once."""
     # heavy: priorshift itself needs none of it
     from sklearn.model_selection import StratifiedKFold, check_cv
 
     splitter = check_cv(cv, y, classifier=True)
-    wants_groups = get_routing_for_object(splitter).consumes("split", ["groups"])
-    if wants_groups and "groups" not in params:
-        raise ValueError(
-            f"cv ({type(splitter).__name__}) needs groups, which reach it by metadata routing "
-            "alone: call sklearn.set_config(enable_metadata_routing=True), then "
-            "fit(X, y, groups=...)."
-        )
     most = np.unique(y, return_counts=True)[1].max()
     if isinstance(splitter, StratifiedKFold) and splitter.n_splits > most:
         raise ValueError(
@@ -633,7 +611,7 @@ def split(cv: Any, X: Any, y: Labels, params: Mapping[str, Any]) -> list[Fold]:
     with warnings.catch_warnings():
         # which classes are too rare for their folds is for require_classes to say
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        folds = [(rows[train], rows[test]) for train, test in splitter.split(X, y, **params)]
+        folds = [(rows[train], rows[test]) for train, test in splitter.split(X, y)]
     if not folds:
         raise ValueError(
             "cv gives no folds; an iterator serves one fit only, so pass a list of (train, test)."

@@ -20,6 +20,7 @@ from priorshift.text import (
     short_points,
     shorten,
     signed_number,
+    some,
 )
 
 Aim = Literal["accuracy", "balanced_accuracy", "log_loss", "cost"]
@@ -109,7 +110,10 @@ def headline(
         before, after = (percents if aim.in_points else numbers)(*scores)
         how = f"from about {before} to {after}"
     most = f"gain {short_points(max(0.001, high)).lstrip('+')} points of {aim.word}"
-    first, *others = unknown or ["?"]
+    missing = ""
+    if unknown:
+        first, *others = unknown
+        missing = quoted(str(first)) + (f" and {plural(len(others), 'other')}" if others else "")
     by, _, what = why.rpartition("_")
     if why not in HEADLINES and by in BY:
         why = f"by_{what}" if what in ("adapt", "calibrate", "leave") else "by"
@@ -124,7 +128,7 @@ def headline(
         "span": change(goal, low, high),
         "changed": "the class balance has changed, and " if shifted else "",
         "most": most if aim.in_points else f"lower {aim.word} by {max(0.0, high):.2g}",
-        "unknown": quoted(str(first)) + (f" and {plural(len(others), 'other')}" if others else ""),
+        "unknown": missing,
         "by": BY.get(by, ""),
     }
     return Headline(lead, rest.format(**words))
@@ -267,7 +271,7 @@ def change(goal: Aim, low: float, high: float) -> str:
 
 
 def say_backtest(
-    n: int, n_groups: int, fewest: int, goal: Aim, gains: dict[str, float], off: dict[str, float]
+    n: int, n_groups: int, fewest: int, goal: Aim, gains: dict[Any, float], off: dict[str, float]
 ) -> str:
     """Say what actions would have gained on groups of the past, and how far readings were off.
 
@@ -449,6 +453,35 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "drifted": "The decisions fit no mixture of the classes as validation shows them (p = "
     "{p_value:.3f}): they make other mistakes than on validation, so corrected shares are wrong "
     "too.",
+    # what should be known of the tests' inputs?
+    "rounded": lambda coarse, decimals, fine: (
+        f"{coarse.capitalize()} was rounded to {decimals} decimals, so {fine} was rounded alike."
+    ),
+    "repeats_count": lambda side, n: (
+        f"{side.capitalize()} has {n:,} repeated rows, which the test of a shift counts as new "
+        "ones: its p-value is too small, its interval too narrow; draw without replacement."
+    ),
+    "drawn_otherwise": lambda apart: (
+        f"Validation's mean prediction is {apart:.2f} from {argument('source_priors')}, so "
+        "validation was not drawn as the training set was, yet the target is compared with it. "
+        f"After class weights or resampling, leave {argument('source_priors')} out; otherwise give "
+        f"{argument('source_label_priors')}, the label frequencies of the training set."
+    ),
+    "class_not_tested": lambda classes, share: (
+        f"Validation has no sample of class {some(classes)}, {share:.2g} of "
+        f"{argument('source_label_priors')}: the test leaves it out."
+    ),
+    # what does an estimate rest on?
+    "priors_exact": "The intervals take the target's priors as exact: they were given.",
+    "singular": "The confusion matrix is singular: some priors are not identified.",
+    "ill_conditioned": "The confusion matrix is ill-conditioned ({number:.3g}): a little noise in "
+    "the decisions moves the estimate a lot.",
+    "few_effective": "At these priors validation is worth {n:.1f} rows of {n_val}: the estimate "
+    "rests on few samples.",
+    "confusable": lambda pairs: (
+        f"Validation cannot tell apart: {some([f'{one} and {other}' for one, other in pairs], 5)}."
+    ),
+    "left_out": lambda classes: f"Not in validation, and left out: {some(classes)}.",
     # what does adapting gain?
     "if_prior_shift": _say_promise("each class looks as it did", tell_changed=True),
     "if_covariate_shift": _say_promise("predictions mean what they did and other cases came"),

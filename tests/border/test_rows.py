@@ -21,7 +21,7 @@ from priorshift.border import (
     take_rows,
 )
 from priorshift.border import rows as rows_module
-from priorshift.border.rows import as_table
+from priorshift.border.check import as_table
 from priorshift.estimators import em
 from tests.methods import ROADS
 

@@ -13,16 +13,17 @@ NUMBERS = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.0, 0.0, 0.25, 1.0, 2.0])
 
 
 @st.composite
-def blocks(draw, dtype=np.float64):
-    """Draw a block and its array; the numbers are such that all sums are exact."""
+def blocks(draw, dtype=np.float64, least=None):
+    """Draw a block and its array, its rest of `least` or more; the numbers make all sums exact."""
     n, K = draw(st.integers(1, 6)), draw(st.integers(1, 6))
     dense = draw(hnp.arrays(dtype, (n, K), elements=NUMBERS))
+    rest = NUMBERS if least is None else NUMBERS.filter(lambda number: number >= least)
     base = trend = None
     full = dense
     if draw(st.booleans()):
-        base = draw(hnp.arrays(dtype, n, elements=NUMBERS))
+        base = draw(hnp.arrays(dtype, n, elements=rest))
         if draw(st.booleans()):
-            trend = draw(hnp.arrays(dtype, K, elements=NUMBERS))
+            trend = draw(hnp.arrays(dtype, K, elements=rest))
         full = dense + np.outer(base, np.ones(K) if trend is None else trend)
     return SparseBlock(csr_array(dense), base, trend), full
 
@@ -58,10 +59,19 @@ def test_sums_and_extremes_are_those_of_the_array(pair):
     assert np.array_equal(block.sum(axis=1), full.sum(axis=1))
     assert block.sum() == full.sum()
     assert np.array_equal(block.squares(), (full**2).sum(axis=0))
+
+
+@given(blocks(least=0.25), blocks())
+@everything
+def test_extremes_are_those_of_the_array(pair, signed):
+    """Of probabilities: what rows do not list is at least 0."""
+    block, full = pair
     assert np.array_equal(block.argmax(axis=1), full.argmax(axis=1))
     assert np.array_equal(block.max(axis=0), full.max(axis=0))
     assert np.array_equal(block.max(axis=1), full.max(axis=1))
-    assert block.min() == full.min()
+    block, full = signed
+    if block.base is None or (full - block.csr.toarray()).min() >= 0:
+        assert block.min() == min(full.min(), 0)
 
 
 @given(blocks(), st.data())

@@ -305,7 +305,7 @@ def test_scores_out_of_fold_are_those_of_fresh_rows(monkeypatch):
 
     Labels must go with the outputs: maps that remember shuffled ones do not look better for it.
     """
-    monkeypatch.setattr("priorshift.calibration.crossfit.HOPELESS", np.inf)
+    monkeypatch.setattr("priorshift.calibration.fitting.HOPELESS", np.inf)
     classes, draws, optimism = 10, 20, {}
     for seed in range(draws):
         rng = np.random.default_rng(seed)
@@ -324,8 +324,8 @@ def test_scores_out_of_fold_are_those_of_fresh_rows(monkeypatch):
         nothing, equal = np.zeros(classes), np.full(classes, 1 / classes)
         lucky = {}
         for one in _all_candidates(y_proba, y, ones, nothing, equal, folds):
-            outside = np.mean([all_losses(at.apply(fresh), y_fresh).mean() for at in one.folds])
-            lucky[one.fitted.name.removesuffix(", no floor")] = outside - one.nats / y.size
+            outside = np.mean([all_losses(at.apply(fresh), y_fresh).mean() for at in one.maps[1:]])
+            lucky[one.name.removesuffix(", no floor")] = outside - one.nats / y.size
         rows = np.arange(y.size)  # temperatures, refitted each time, tell the rows' luck
         others = [np.setdiff1d(rows, rows[fold]) for fold in folds]
         fitted = [best_temperature(y_proba[i], y[i], ones[i]) for i in others]

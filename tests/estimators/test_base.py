@@ -73,9 +73,9 @@ def test_repeated_validation_rows_are_weights(data, rng, est):
 def test_a_batch_with_weights_may_follow_one_without(data):
     y_proba_val, y_val, y_proba, _ = data
     half = y_val.size // 2
-    one = ELSA().fit(y_proba_val[:half], y_val[:half])
+    one = ps.SCML().fit(y_proba_val[:half], y_val[:half])
     one.partial_fit(y_proba_val[half:], y_val[half:], sample_weight=np.ones(y_val.size - half))
-    whole = ELSA().fit(y_proba_val, y_val)
+    whole = ps.SCML().fit(y_proba_val, y_val)
     np.testing.assert_allclose(one.estimate(y_proba).priors, whole.estimate(y_proba).priors)
 
 

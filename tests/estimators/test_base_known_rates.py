@@ -274,8 +274,9 @@ def test_soft_decisions_that_tell_nothing_are_a_caution(method):
     found = ps.get_estimator(method).fit(flat, y).estimate(flat)
     assert found.condition_number == np.inf
     assert "share of class 0, 1" in found.cautions[0]
-    batched = ps.get_estimator(method).partial_fit(flat, y, classes=[0, 1]).estimate(flat)
-    assert batched.cautions == found.cautions
+    if method not in ("scm-l-shrunk", "gls"):  # which need all rows at once
+        batched = ps.get_estimator(method).partial_fit(flat, y, classes=[0, 1]).estimate(flat)
+        assert batched.cautions == found.cautions
 
 
 def test_groups_carry_the_caution_of_a_singular_confusion_matrix():

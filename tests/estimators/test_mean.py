@@ -73,7 +73,7 @@ def test_beside_auto_it_calibrates_nothing_again():
 
 
 def test_it_needs_labels_and_all_of_validation():
-    with pytest.raises(ValueError, match="all of validation at once"):
+    with pytest.raises(ValueError, match="all of validation at once; use fit"):
         CalibratedMean().partial_fit([[0.5, 0.5]], [0])
     with pytest.raises(ValueError, match="needs validation labels"):
         CalibratedMean().fit([[0.5, 0.5]])

@@ -13,6 +13,7 @@ from priorshift.estimators.auto import (
     decide,
     expected_gain,
 )
+from priorshift.estimators.data import posterior_problem
 from priorshift.estimators.shares import (
     CONCENTRATIONS,
     PSEUDO_COUNT,
@@ -21,7 +22,6 @@ from priorshift.estimators.shares import (
     _jackknife,
     _laplace,
     _posterior,
-    _problem,
     _realised,
     estimate_shares,
     share_interval,
@@ -31,6 +31,10 @@ from priorshift.solvers import Mixture, dirichlet_posterior, maximise
 
 K = 4
 TARGET = np.array([0.1, 0.15, 0.25, 0.5])
+
+
+def problem_of(y_proba, source_priors):
+    return posterior_problem(y_proba, source_priors, 1 + PSEUDO_COUNT)
 
 
 @pytest.fixture
@@ -54,7 +58,7 @@ def objective(y_proba, source_priors):
 
 def test_the_start_is_the_maximum_that_scipy_finds(simulation, rng):
     y_proba, _ = simulation.draw(TARGET, 500, rng)
-    found = maximise(_problem(y_proba, simulation.source_priors), tol=1e-6).value
+    found = maximise(problem_of(y_proba, simulation.source_priors), tol=1e-6).value
     value = objective(y_proba, simulation.source_priors)
     best = minimize(value, np.full(K - 1, 1 / K), method="Nelder-Mead", tol=1e-9).x
     np.testing.assert_allclose(found[:-1], best, atol=1e-4)
@@ -62,7 +66,7 @@ def test_the_start_is_the_maximum_that_scipy_finds(simulation, rng):
 
 def test_the_covariance_is_the_inverse_of_a_numerical_hessian(simulation, rng):
     y_proba, _ = simulation.draw(TARGET, 500, rng)
-    problem = _problem(y_proba, simulation.source_priors)
+    problem = problem_of(y_proba, simulation.source_priors)
     p = maximise(problem, tol=1e-6).value
     covariance = _laplace(problem, p)
     value, h = objective(y_proba, simulation.source_priors), 1e-4
@@ -106,7 +110,7 @@ def test_no_shift_is_shrunk_to_the_source(simulation):
     for seed in range(10):
         y_proba, _ = simulation.draw(source, 500, np.random.default_rng(seed))
         shrunk = estimate_shares(y_proba, source).priors
-        free = maximise(_problem(y_proba, source), tol=TOL).value
+        free = maximise(problem_of(y_proba, source), tol=TOL).value
         distance.append([np.abs(p - source).sum() for p in (shrunk, free)])
     shrunk, free = np.mean(distance, axis=0)
     assert shrunk < 0.9 * free
@@ -156,7 +160,7 @@ def test_the_tempering_is_the_mean_share_of_the_likelihoods_own_variance(simulat
     y_proba, _ = simulation.draw(TARGET, 300, rng)
     refits = [y_proba[:150], y_proba[150:], y_proba[::2]]
     shares = estimate_shares(y_proba, simulation.source_priors, refits)
-    problem = _problem(y_proba, simulation.source_priors)
+    problem = problem_of(y_proba, simulation.source_priors)
     noise = _laplace(problem, maximise(problem, tol=TOL, start=simulation.source_priors).value)
     own, added = noise.diagonal(), shares.jackknife.diagonal()
     expected = np.exp(np.log(own / (own + added)).mean())
@@ -180,7 +184,7 @@ def test_the_average_of_posteriors_by_hand(simulation, rng):
     between = sum(
         w * np.outer(one - mean, one - mean) for w, one in zip(weights, means, strict=True)
     )
-    problem = _problem(y_proba, source)
+    problem = problem_of(y_proba, source)
     priors, apart, passes, _ = _posterior(problem, np.full(K, 1 / K), source, 0.7)
     np.testing.assert_allclose(priors, mean, rtol=1e-9)
     np.testing.assert_allclose(apart, between, atol=1e-12)
@@ -189,7 +193,7 @@ def test_the_average_of_posteriors_by_hand(simulation, rng):
 
 def test_realised_shares_are_mean_posteriors_as_far_as_rows_count(simulation, rng):
     y_proba, _ = simulation.draw(TARGET, 40, rng)
-    problem = _problem(y_proba, simulation.source_priors)
+    problem = problem_of(y_proba, simulation.source_priors)
     posterior = y_proba * (TARGET / simulation.source_priors)
     posterior /= posterior.sum(axis=1, keepdims=True)
     expected = 0.75 * TARGET + 0.25 * posterior.mean(axis=0)
@@ -199,7 +203,7 @@ def test_realised_shares_are_mean_posteriors_as_far_as_rows_count(simulation, rn
 def test_passes_of_all_fits_are_counted(simulation, rng):
     y_proba, _ = simulation.draw(TARGET, 80, rng)
     source = simulation.source_priors
-    problem = _problem(y_proba, source)
+    problem = problem_of(y_proba, source)
     first = maximise(problem, tol=TOL, start=source)
     alone = estimate_shares(y_proba, source)
     passes = _posterior(problem, first.value, source, 1.0)[2]

@@ -2,12 +2,13 @@
 
 import json
 import pickle
+from datetime import date
 
 import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.evidence import read_groups
+from priorshift.evidence import name_groups
 
 
 def prior_shift(rng, shares, n=500):
@@ -126,19 +127,20 @@ def test_a_frame_a_dict_a_picture_and_a_pickle(helpful):
         ([0.5, 1.5, 2.5], True),
         (["2024-01", "2024-02", "2024-03"], True),
         (np.array(["2024-01-05", "2024-01-06", "2024-01-07"], "datetime64[D]"), True),
+        ([date(2024, 1, 5), date(2024, 1, 6), date(2024, 1, 7)], True),
         (["north", "south", "west"], False),
     ],
 )
 def test_numbers_and_dates_have_an_order(values, in_time):
-    assert read_groups(values, 3, None)[2] is in_time
-    assert read_groups(values, 3, not in_time)[2] is not in_time
+    assert name_groups(values, 3, None)[2] is in_time
+    assert name_groups(values, 3, not in_time)[2] is not in_time
 
 
 def test_groups_that_cannot_be_are_refused():
     P, y = np.full(4, 0.5), [0, 1, 0, 1]
-    with pytest.raises(ValueError, match="one entry per row, 4"):
+    with pytest.raises(ValueError, match="groups has 2 labels but there are 4 rows"):
         ps.backtest(P, y, [1, 2])
-    with pytest.raises(ValueError, match="the first in row 2"):
+    with pytest.raises(ValueError, match="groups has no label at position 2"):
         ps.backtest(P, y, [1, 2, np.nan, 2])
     with pytest.raises(ValueError, match="at least two"):
         ps.backtest(P, y, ["a"] * 4)
@@ -147,7 +149,7 @@ def test_groups_that_cannot_be_are_refused():
 def test_groups_that_are_no_names_are_refused():
     odd = np.empty(300, dtype=object)
     odd[:] = [["a"], ["b"], "c"] * 100
-    with pytest.raises(ValueError, match="groups must hold one name, number or date per row"):
+    with pytest.raises(ValueError, match="groups mixes strings with other labels"):
         ps.backtest(np.full((300, 2), 0.5), np.arange(300) % 2, odd)
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's own: half precision, gradients. tests/border/test_tensors.py has what all share."""
+"""PyTorch's own: half precision, graphs. tests/border/test_tensors.py has what all share."""
 
 import numpy as np
 import pytest
@@ -21,12 +21,9 @@ def test_other_types_follow_the_one_rule(dtype):
         ps.adapt_proba(torch.eye(3, dtype=torch.complex64), np.full(3, 1 / 3), [0.2, 0.3, 0.5])
 
 
-def test_gradients_flow():
-    logits = torch.randn(50, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    values = torch.softmax(logits, dim=1).requires_grad_()
-    source = np.full(4, 0.25)
-    ps.Adapter(np.arange(4), source, [0.1, 0.2, 0.3, 0.4])(values)[:, 0].sum().backward()
-    assert torch.isfinite(values.grad).all()
-    assert values.grad.abs().sum() > 0
-    shift = ps.EM().fit(source_priors=source).estimate(values)  # no graph is needed
+def test_a_tensor_of_a_graph_is_read():
+    values = torch.softmax(torch.zeros(5, 4), dim=1).requires_grad_()
+    adapted = ps.Adapter(np.arange(4), np.full(4, 0.25), [0.1, 0.2, 0.3, 0.4])(values)
+    assert not adapted.requires_grad
+    shift = ps.EM().fit(source_priors=np.full(4, 0.25)).estimate(values)
     assert shift.status == "certified"

@@ -5,7 +5,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from priorshift.groups import encode_groups, match_groups, read_groups
+from priorshift.border import read_groups
+from priorshift.groups import encode_groups, match_groups
 
 LABELS = {
     "text": np.array(["b", "a", "b", "c"]),

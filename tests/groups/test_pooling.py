@@ -126,7 +126,7 @@ def test_axes_turn_noise_and_signal_into_independent_numbers(grouped):
     est = data.fit("scm-l")
     counts = GroupCounts.from_arrays(data.y_proba, data.groups, decision="soft")
     C, p = est.confusion_.conditional, est.estimate(data.y_proba).priors
-    spread = Pool.of("auto", counts, C, p)
+    spread = Pool("auto", counts, C, p)
     Sigma = within_covariance(counts)
     np.testing.assert_allclose(spread.axes @ spread.axes.T, Sigma, atol=1e-12)
     d = (counts.n_rows.sum() * p + 0.25) / (counts.n_rows.sum() + 1)
@@ -152,19 +152,15 @@ def test_posterior_variance_is_that_of_the_linear_model(grouped):
     est = data.fit("scm-l")
     counts = GroupCounts.from_arrays(data.y_proba, data.groups, decision="soft")
     C = est.confusion_.conditional
-    spread = Pool.of("auto", counts, C, est.estimate(data.y_proba).priors)
+    spread = Pool("auto", counts, C, est.estimate(data.y_proba).priors)
     v, g = 0.05, 3
     D = np.linalg.solve(C, np.linalg.solve(C, (spread.axes * spread.signal) @ spread.axes.T).T)
     noise = np.linalg.solve(C, np.linalg.solve(C, spread.axes @ spread.axes.T / counts.n_rows[g]).T)
     D, noise = v * D[:-1, :-1], noise[:-1, :-1]
     oracle = np.linalg.inv(np.linalg.inv(D) + np.linalg.inv(noise))
-    far = replace(
-        spread,
-        mass=np.append(counts.n_rows, 1e12),
-        theta=np.vstack([spread.theta, 0 * spread.theta[:1]]),
-        variance=v,
-    )
-    found = far.prior_variance()[g, :-1]  # a group known exactly hardly leaves noise of the centre
+    # a group known exactly hardly leaves noise of the centre
+    spread.mass, spread.variance = np.append(counts.n_rows, 1e12), v
+    found = spread.prior_variance()[g, :-1]
     assert (found >= np.diag(oracle) - 1e-12).all()
     np.testing.assert_allclose(found, np.diag(oracle), rtol=0.05)
 

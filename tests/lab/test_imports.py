@@ -75,3 +75,9 @@ def test_a_command_that_is_not_there_is_refused(monkeypatch, capsys):
 def test_a_failure_is_one_sentence(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["lab", "train", "--dataset", "cifar-10", "--data", "."])
     assert str(main()).startswith("Error: ")
+
+
+def test_a_missing_package_is_named_with_the_environment_that_has_it(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["lab", "exports"])
+    monkeypatch.setitem(sys.modules, "lab.exports", None)
+    assert "`make .venv-extras/.stamp` makes an environment that has it" in str(main())

@@ -20,6 +20,7 @@ import pytest
         ("conformal --data absent", "conformal needs stored outputs"),
         ("leaderboard --data absent", "leaderboard needs stored outputs"),
         ("data --folder absent", "`make data` downloads it"),
+        ("data --originals absent", "absent has none of adult.data, bank-full.csv"),
         ("fashion-lt --images absent", "dataset-fashion-mnist"),
         ("train --dataset list --data .", "train.txt is missing"),
     ],

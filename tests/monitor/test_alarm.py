@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from priorshift.counts import Confusion
-from priorshift.monitor._alarm import Alarm, source_decisions
-from priorshift.monitor._e_process import batch_scores, log_evidence, n_scores
+from priorshift.monitor._alarm import Alarm, batch_scores, log_evidence, n_scores, source_decisions
 
 
 def test_an_alarm_follows_one_stream_as_many_are_followed(rng):

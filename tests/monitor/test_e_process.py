@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from priorshift.monitor._e_process import (
+from priorshift.monitor._alarm import (
     VARIANCES,
     batch_scores,
     log_evidence,
@@ -58,7 +58,7 @@ def test_summing_tails_in_parts_changes_nothing(rng, monkeypatch):
     of_kind, draws = np.floor(total / 3), np.floor(total / 4)
     given = np.floor(draws / 3), of_kind, draws, total, rng.random(30)
     whole = normal_scores(*given)
-    monkeypatch.setattr("priorshift.monitor._e_process.MAX_TERMS", 64)
+    monkeypatch.setattr("priorshift.monitor._alarm.MAX_TERMS", 64)
     np.testing.assert_allclose(normal_scores(*given), whole, rtol=1e-12, atol=1e-12)
 
 

@@ -11,6 +11,7 @@ training data instead. An `Adapter` is an adaptation that you can save and expor
 
 from priorshift.adapt._adapt import (
     RandomState,
+    adapt_predictions,
     adapt_proba,
     prior_ratio,
     priors_from_labels,

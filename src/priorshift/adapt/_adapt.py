@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Indices, Vector
+from priorshift._typing import Indices, Labels, Vector
 from priorshift.border import (
     NO_PRIOR,
+    Predictions,
     apply_to,
     as_generator,
     as_mapping,
@@ -115,16 +116,37 @@ def _adapt(
         y_proba,
         from_proba=not from_logits,
         sparse=True,
-        tensors=True,
         classes=classes_named(classes, target_priors, source_priors),
     )
     names = settle_classes(predictions, classes=classes)
-    values = ordered(predictions, names).values
     source = check_priors(source_priors, names, "source_priors")
     target = check_priors(target_priors, names, "target_priors")
-    check_source_mass(source, values, names, from_logits=from_logits)
-    ratio = prior_ratio(target, source) ** check_fraction(strength, "strength")
-    return like_input(predictions, reweight(values, ratio, from_logits=from_logits), names)
+    factor = prior_ratio(target, source) ** check_fraction(strength, "strength")
+    return adapt_predictions(predictions, names, source, factor, from_logits=from_logits)
+
+
+def adapt_predictions(
+    predictions: Predictions,
+    classes: Labels,
+    source_priors: Vector,
+    factor: Vector,
+    *,
+    from_logits: bool,
+    calibration: Any = None,
+    origin: str = "given",
+    codes: Indices | None = None,
+) -> Any:
+    """Calibrate checked predictions, multiply them by a factor per class, and normalise them.
+
+    What comes back is of the kind that was given. With `codes`, `factor` has one row per group.
+    """
+    values = ordered(predictions, classes).values
+    check_source_mass(source_priors, values, classes, from_logits=from_logits, origin=origin)
+    if calibration is not None:
+        values = calibration.apply(values, from_logits=from_logits)
+        from_logits = False
+    adapted = reweight(values, factor, from_logits=from_logits, codes=codes)
+    return like_input(predictions, adapted, classes)
 
 
 def renormalise(y_proba: ArrayLike, *, classes: ArrayLike | None = None) -> Any:
@@ -156,7 +178,7 @@ def renormalise(y_proba: ArrayLike, *, classes: ArrayLike | None = None) -> Any:
            [0.25, 0.75]])
     """
     read = check_rounded(y_proba, classes=classes)
-    return read.values if read.frame is None else read.frame.with_numbers(read.values)
+    return read.values if read.origin is None else read.origin.with_numbers(read.values)
 
 
 def priors_from_labels(
@@ -251,8 +273,8 @@ def reweight(
     With `codes`, `ratio` has one row per group, and row i is multiplied by ``ratio[codes[i]]``.
     """
     n_kept = 0
-    if not is_array(values):  # of whatever kind, it is adapted where it is
-        adapted, n_kept = values.scaled(ratio, from_logits=from_logits)
+    if not is_array(values):
+        adapted, n_kept = values.scaled(ratio)
     elif codes is None and not from_logits and (ratio == 1).all():
         adapted = values.copy()  # what is left alone stays as it is, to the last digit
     else:

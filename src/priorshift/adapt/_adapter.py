@@ -10,7 +10,6 @@ formula for ONNX, PyTorch and SQL.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -25,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from priorshift._results import FrozenArrays
 from priorshift._typing import Labels, Vector
 from priorshift.adapt import _exports
-from priorshift.adapt._adapt import prior_ratio, reweight
+from priorshift.adapt._adapt import adapt_predictions, prior_ratio
 from priorshift.adapt._costs import cheapest, check_costs
 from priorshift.border import (
     SUM_TOLERANCE,
@@ -36,8 +35,6 @@ from priorshift.border import (
     check_outputs,
     check_priors,
     check_proba,
-    check_source_mass,
-    like_input,
     mark_adapted,
     ordered,
     require_keys,
@@ -161,23 +158,17 @@ class Adapter(FrozenArrays):
             y_proba,
             from_proba=not from_logits,
             sparse=self.calibration is None,
-            tensors=True,
             classes=self.classes,
         )
-        values = ordered(predictions, self.classes).values
-        check_source_mass(
-            self.source_priors,
-            values,
+        return adapt_predictions(
+            predictions,
             self.classes,
+            self.source_priors,
+            self.ratio ** (self.strength * check_fraction(strength, "strength")),
             from_logits=from_logits,
+            calibration=self.calibration,
             origin=self.provenance.get("source_priors_from", "given"),
         )
-        if self.calibration is not None:
-            values = self.calibration.apply(values, from_logits=from_logits)
-            from_logits = False
-        power = self.strength * check_fraction(strength, "strength")
-        adapted = reweight(values, self.ratio**power, from_logits=from_logits)
-        return like_input(predictions, adapted, self.classes)
 
     def decide(self, y_proba: ArrayLike, *, from_logits: bool = False) -> Labels:
         """Adapt predictions and return the most probable class, or the cheapest under `costs`.
@@ -281,13 +272,12 @@ class Adapter(FrozenArrays):
                 source = Path(source).read_text(encoding="utf-8-sig")
             except UnicodeDecodeError:
                 raise ValueError(f"{source} is not text in UTF-8, so it is no adapter.") from None
-        text = source
         try:
-            found = read_json(text)
+            found = read_json(source)
         except ValueError as error:
-            if not isinstance(error, json.JSONDecodeError):
-                raise ValueError(f"the adapter cannot be read: {error}.") from None
-            hint = "; to read a file, pass a Path" if len(text) < 500 and "{" not in text else ""
+            hint = (
+                "; to read a file, pass a Path" if len(source) < 500 and "{" not in source else ""
+            )
             raise ValueError(f"the adapter is not JSON ({error}){hint}.") from None
         try:
             content = verify(found)

@@ -34,6 +34,7 @@ from priorshift.border.check import (
     column_of,
     divided_by_sums,
     is_missing,
+    read_groups,
     read_labels,
     require_keys,
     rounding,
@@ -89,13 +90,7 @@ from priorshift.border.sparse import (
     dense,
     is_wide,
 )
-from priorshift.border.tensors import (
-    TensorTable,
-    is_tensor,
-    on_device,
-    softmax_of,
-    to_numpy,
-)
+from priorshift.border.tensors import Tensor, is_tensor, to_numpy
 from priorshift.border.threads import (
     BLOCK_BYTES,
     SERIAL_WORK,

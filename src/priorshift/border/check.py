@@ -9,6 +9,7 @@ is for use within a call: it stands for the rows as they were when they were che
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from difflib import get_close_matches
 from functools import partial
 from numbers import Integral, Real
@@ -16,21 +17,31 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
-from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
+from priorshift._typing import (
+    NUMBERS,
+    Floats,
+    Indices,
+    Labels,
+    Mask,
+    Vector,
+    are_numbers,
+    float_type,
+)
+from priorshift.border.clusters import DaskTable, is_dask_array, is_spark_frame
 from priorshift.border.columns import HEAD_ROWS, Frame, among_others, class_columns, misspelt
 from priorshift.border.rows import (
+    ArrayTable,
     Block,
     Rows,
     Table,
-    as_table,
     judged_rows,
     map_reduce,
     take_rows,
 )
 from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
-from priorshift.border.tensors import TensorTable, is_tensor, to_numpy
+from priorshift.border.tensors import Tensor, is_tensor, to_numpy
 from priorshift.exceptions import argument, missing
 from priorshift.text import brief, some
 
@@ -52,14 +63,27 @@ SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
 
 
-def read_numbers(values: Any, name: str, classes: Any = None, labels: Any = None) -> "Predictions":
-    """Read numbers from an array, a list, or an eager frame.
+def read_numbers(
+    values: Any, name: str, classes: Any = None, labels: Any = None, *, scores: bool = False
+) -> "Predictions":
+    """Read numbers from an array, a list, a tensor, or an eager frame.
 
     Of a frame, the columns of `classes` are read, or those that `labels` suggest; by default all.
+    Where they should be `scores`, one dimension of text, truth values or whole numbers is refused:
+    these are labels.
     """
     read = from_frame(values, name, classes, labels)
-    require_plain(read.values, name)
     array = as_array(read.values, name)
+    if scores and array.ndim == 1 and array.size:
+        first = array[:1].tolist()[0]
+        text = isinstance(first, str | bytes)
+        if text or array.dtype.kind in "iub":
+            raise ValueError(
+                f"{name} is 1-D and holds {'text' if text else 'whole numbers'}, such as "
+                f"{brief(first)}: these look like labels. Pass decisions as y_pred= (in assess, "
+                "y_pred_val= and y_pred_target=), and probabilities of the positive class as "
+                "floats."
+            )
     if array.dtype.kind not in NUMBERS:
         raise ValueError(
             f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores "
@@ -72,10 +96,74 @@ def read_numbers(values: Any, name: str, classes: Any = None, labels: Any = None
     return replace(read, values=array)
 
 
+def read_scores(
+    values: Any,
+    name: str,
+    classes: Any = None,
+    labels: Any = None,
+    *,
+    tables: bool = False,
+    column: bool = False,
+) -> "Predictions":
+    """Read predictions, whatever their values: a matrix of two columns or more.
+
+    If `tables` are allowed it may be read in blocks; a `column` may be that of a positive class.
+    """
+    plain = type(values) is np.ndarray and values.dtype in (np.float64, np.float32)
+    if plain and values.ndim == 2 and values.shape[1] > 1 and values.size:
+        return Predictions(values)
+    table = as_table(values, name) if tables else None
+    if table is None:
+        read = read_numbers(values, name, classes, labels, scores=column)
+    elif 0 in table.shape:
+        raise ValueError(f"{name} is empty (shape {table.shape}); give at least one row.")
+    else:
+        read = Predictions(table, table.names)
+    shape = read.values.shape
+    if column and len(shape) == 1:
+        return read
+    if len(shape) != 2:
+        raise ValueError(
+            f"{name} must have shape (n_samples, n_classes); got {shape}. A single sample is a "
+            "matrix of one row; logits z of a positive class are two columns, 0 and z."
+        )
+    if shape[1] < 2:
+        raise ValueError(f"{name} has one column; pass a 1-D array or one column per class.")
+    if read.names is not None:
+        require_unique(list(read.names), f"the header of {name}")
+    return read
+
+
+def as_table(values: Any, name: str = "y_proba") -> Table | None:
+    """Return predictions as a table, or None if they are a plain array, a list or a frame.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> as_table(csr_array([[0.7, 0.3]])).shape, as_table([[0.7, 0.3]])
+    ((1, 2), None)
+    """
+    if isinstance(values, Table):
+        return values
+    if type(values) in (np.ndarray, list, tuple):
+        return None
+    if isinstance(values, np.memmap):  # it would have to be copied as a whole to be converted
+        converted = are_numbers(values.dtype) and values.dtype != float_type(values.dtype)
+        return ArrayTable(values) if converted and values.ndim == 2 else None
+    if issparse(values):
+        return SparseTable.of(values, name)
+    if is_dask_array(values):
+        return DaskTable(values)
+    if is_spark_frame(values):  # only you know which of its columns are classes
+        raise ValueError(f"{name} is a Spark frame; name its columns: SparkTable({name}, columns).")
+    return None
+
+
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Make an array of any input, or say why that is impossible."""
-    if type(values) is not np.ndarray and hasattr(values, "dtype") and is_tensor(values):
-        values = to_numpy(values)
+    if type(values) is not np.ndarray:
+        require_plain(values, name)
+        values = to_numpy(values) if is_tensor(values) else values
     try:
         return np.asarray(values, dtype)
     except (ValueError, TypeError, OverflowError) as error:
@@ -86,12 +174,15 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
 
 
 def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) -> "Predictions":
-    """Unpack a pandas, polars or Arrow table or column; return anything else unchanged."""
+    """Unpack a pandas, polars or Arrow table or column, or a tensor; leave all else as it is."""
+    if is_tensor(values):
+        array = to_numpy(values)
+        return Predictions(array, origin=Tensor(values, float_type(array.dtype)))
     native = as_native(values, name)
     if native is None:
         return Predictions(values)
     if not hasattr(native, "columns"):
-        return Predictions(native.to_numpy(), frame=Frame(native))
+        return Predictions(native.to_numpy(), origin=Frame(native))
     known = None if classes is None else read_labels(classes, None, "classes")
     return _read_frame(native, name, known, labels)
 
@@ -146,7 +237,7 @@ def _read_frame(
     names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
     read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
     named = not are_positions(names)
-    return Predictions(_frame_values(read), names, frame=Frame(frame, chosen), named=named)
+    return Predictions(_frame_values(read), names, origin=Frame(frame, chosen), named=named)
 
 
 def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
@@ -163,7 +254,6 @@ def read_labels(values: Any, n_samples: int | None = None, name: str = "y") -> L
     labels = values
     if type(values) is not np.ndarray:
         unpacked = from_frame(values, name).values
-        require_plain(unpacked, name)
         # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
         labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
     if labels.ndim == 1 and labels.dtype.kind in "OTf":
@@ -196,6 +286,27 @@ def read_labels(values: Any, n_samples: int | None = None, name: str = "y") -> L
             "one label per row."
         )
     return labels
+
+
+def read_groups(groups: Any, n_samples: int | None = None, name: str = "groups") -> Labels:
+    """Read group labels, one per row: text, numbers, or dates, which become text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> read_groups(np.array(["2024-01-01", "2024-01-08"], dtype="datetime64[ns]")).tolist()
+    ['2024-01-01', '2024-01-08']
+    """
+    values = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    if kind == "M":
+        absent = np.isnat(values)
+        # as short as still tells them apart
+        groups = np.datetime_as_string(values, unit="auto").astype(object)
+        groups[absent] = None
+    elif kind == "O" or isinstance(values, list | tuple):
+        groups = [str(one) if isinstance(one, date) else one for one in values]
+    return read_labels(groups, n_samples, name)
 
 
 def require_plain(values: Any, name: str) -> None:
@@ -386,11 +497,10 @@ def as_generator(random_state: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
-        pass
-    raise ValueError(
-        "random_state must be None, a whole number of at least 0 or a generator of NumPy; got "
-        f"{brief(random_state)}."
-    )
+        raise ValueError(
+            "random_state must be None, a whole number of at least 0 or a generator of NumPy; got "
+            f"{brief(random_state)}."
+        ) from None
 
 
 def check_resamples(n_resamples: int, alpha: float) -> int:
@@ -454,8 +564,8 @@ class Predictions:
         Whether the input was 1-D: the probability of the positive class alone.
     passed : {"proba", "logits"} or None
         The check that the rows passed; None if they were not checked.
-    frame : Frame or None
-        The caller's frame that they were read from: see `like_input`.
+    origin : Frame, Tensor or None
+        The caller's frame or tensor that they were read from: see `like_input`.
     decided : ndarray of shape (n_samples,) or None
         Column of each row's 1, if the rows stand for decisions without probabilities.
     named : bool
@@ -466,7 +576,7 @@ class Predictions:
     names: tuple[Any, ...] | None = None
     binary: bool = False
     passed: Literal["proba", "logits"] | None = None
-    frame: Frame | None = None
+    origin: Frame | Tensor | None = None
     decided: Indices | None = None
     named: bool = False
     _made: dict[Any, tuple[tuple[Any, ...], Any]] = field(
@@ -559,17 +669,14 @@ def check_proba(
     name: str = "y_proba",
     *,
     tables: bool = False,
-    tensors: bool = False,
     classes: Any = None,
     labels: Labels | None = None,
 ) -> Predictions:
     """Check a matrix of probabilities, or the 1-D probability of a positive class, once.
 
     With `tables`, predictions that are read in blocks pass as well: files, sparse matrices, Dask
-    arrays. With `tensors`, arrays of other libraries stay on their device; otherwise they become
-    NumPy arrays. Of a frame, the
-    columns of `classes` are read, or those that `labels` suggest: by name, or by a common prefix or
-    suffix.
+    arrays. Of a frame, the columns of `classes` are read, or those that `labels` suggest: by name,
+    or by a common prefix or suffix.
     """
     if isinstance(y_proba, Predictions):
         if y_proba.passed == "proba":
@@ -577,19 +684,9 @@ def check_proba(
                 require_plain(y_proba.values, name)
             return y_proba
         y_proba = y_proba.values
-    if _is_plain(y_proba):
-        read = Predictions(y_proba, passed="proba")
-    elif tensors and is_tensor(y_proba):
-        return _check_tensor(y_proba, name)
-    else:
-        table = _read_table(y_proba, name) if tables else None
-        if table is None:
-            _refuse_labels(y_proba, name)
-            read = replace(read_numbers(y_proba, name, classes, labels), passed="proba")
-        else:
-            read = Predictions(table, table.names, passed="proba")
-        if read.values.ndim != 1:
-            _require_matrix(read.values, read.names, name)
+    read = replace(
+        read_scores(y_proba, name, classes, labels, tables=tables, column=True), passed="proba"
+    )
     values = read.values
     if values.ndim == 1:
         bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
@@ -605,22 +702,11 @@ def check_proba(
     return read
 
 
-def _is_plain(values: Any) -> bool:
-    """Tell whether values are a matrix of floats, of two columns or more, that needs no reading."""
-    known = type(values) is np.ndarray and values.dtype in (np.float64, np.float32)
-    return known and values.ndim == 2 and values.size > 0 and values.shape[1] > 1
-
-
-def check_logits(
-    logits: Any, name: str = "logits", *, tensors: bool = False, classes: Any = None
-) -> Predictions:
+def check_logits(logits: Any, name: str = "logits", *, classes: Any = None) -> Predictions:
     """Check a matrix of logits or log-probabilities, where -inf stands for probability 0."""
-    if tensors and is_tensor(logits):
-        return _check_tensor(logits, name, from_logits=True)
     if isinstance(logits, Predictions) and logits.passed == "logits":
         return logits
-    read = read_numbers(logits, name, classes)
-    _require_matrix(read.values, read.names, name)
+    read = read_scores(logits, name, classes)
     # NaN and +inf survive into a row's maximum; a row of only -inf has no distribution
     bad = np.flatnonzero(~np.isfinite(read.values.max(axis=1)))
     if bad.size:
@@ -637,93 +723,16 @@ def check_outputs(
     from_proba: bool,
     name: str = "y_proba",
     sparse: bool = False,
-    tensors: bool = False,
     classes: Any = None,
 ) -> Predictions:
     """Check classifier outputs that are probabilities or logits, as the caller says.
 
-    With `sparse`, probabilities may be a sparse matrix or table as well; with `tensors`, outputs
-    may be tensors.
+    With `sparse`, probabilities may be a sparse matrix or table as well.
     """
     if not from_proba:
-        return check_logits(outputs, name, tensors=tensors, classes=classes)
+        return check_logits(outputs, name, classes=classes)
     values = outputs.values if isinstance(outputs, Predictions) else outputs
-    return check_proba(
-        outputs, name, tables=sparse and is_sparse(values), tensors=tensors, classes=classes
-    )
-
-
-def _check_tensor(tensor: Any, name: str, *, from_logits: bool = False) -> Predictions:
-    """Check a tensor on its device; what is wrong with it, a copy in memory explains."""
-    passed: Literal["proba", "logits"] = "logits" if from_logits else "proba"
-    wide = tensor.ndim == 2 and tensor.shape[1] >= 2
-    # whole numbers in one dimension may be labels, which the copy's check refuses
-    column = tensor.ndim == 1 and not from_logits and "float" in str(tensor.dtype)
-    if 0 not in tensor.shape and (wide or column):
-        binary = not wide
-        table = TensorTable(_both(tensor) if binary else tensor)
-        if _is_clean(table, from_logits):
-            return Predictions(table, binary=binary, passed=passed)
-    checked = check_outputs(to_numpy(tensor), from_proba=not from_logits, name=name)
-    return replace(checked, values=TensorTable(_both(tensor) if checked.binary else tensor))
-
-
-def _both(tensor: Any) -> Any:
-    """Return the columns of both classes from that of the positive one."""
-    column = TensorTable(tensor[:, None])
-    return column.xp.concat([1 - column.array, column.array], axis=1)
-
-
-def _is_clean(table: TensorTable, from_logits: bool) -> bool:
-    """Tell whether all rows are distributions, or logits of one."""
-    xp = table.xp
-    for block in table.on_device():
-        if from_logits:
-            fine = xp.isfinite(xp.max(block, axis=1))
-        else:
-            sums = xp.sum(block, axis=1)
-            fine = (xp.abs(sums - 1) <= SUM_TOLERANCE) & (xp.min(block, axis=1) >= 0)
-        if not bool(xp.all(fine)):
-            return False
-    return True
-
-
-def _read_table(values: Any, name: str) -> Table | None:
-    """Return predictions as a table that has rows, or None if they are not read in blocks."""
-    table = as_table(values, name)
-    if table is not None and 0 in table.shape:
-        raise ValueError(f"{name} is empty (shape {table.shape}); give at least one row.")
-    return table
-
-
-def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> None:
-    if values.ndim != 2:
-        raise ValueError(
-            f"{name} must have shape (n_samples, n_classes); got {values.shape}. A single sample "
-            "is a matrix of one row; logits z of a positive class are two columns, 0 and z."
-        )
-    if values.shape[1] < 2:
-        raise ValueError(f"{name} has one column; pass a 1-D array or one column per class.")
-    if names is not None:
-        require_unique(list(names), f"the header of {name}")
-
-
-def _refuse_labels(values: Any, name: str) -> None:
-    """Refuse a 1-D array of labels: text, truth values or whole numbers are not probabilities."""
-    shape = getattr(values, "shape", None)  # of something delayed, it is delayed as well
-    if not isinstance(values, list | tuple) and not (isinstance(shape, tuple) and len(shape) == 1):
-        return
-    array = as_array(from_frame(values, name).values, name)
-    if array.ndim != 1 or not array.size:
-        return
-    first = array[:1].tolist()[0]
-    text = isinstance(first, str | bytes)
-    if text or array.dtype.kind in "iub":
-        raise ValueError(
-            f"{name} is 1-D and holds {'text' if text else 'whole numbers'}, such as "
-            f"{brief(first)}: these look like labels. Pass decisions as y_pred= (in assess, "
-            "y_pred_val= and y_pred_target=), and probabilities of the positive class as floats."
-        )
+    return check_proba(outputs, name, tables=sparse and is_sparse(values), classes=classes)
 
 
 def _check_distributions(name: str, block: Block, rows: slice) -> int:
@@ -802,9 +811,8 @@ def divided_by_sums(rows: Floats) -> Floats:
 
 def check_rounded(y_proba: Any, name: str = "y_proba", classes: Any = None) -> Predictions:
     """Check rows that sum to 1, or as percent to 100, up to rounding; divide them by their sums."""
-    read = read_numbers(y_proba, name, classes)
+    read = read_scores(y_proba, name, classes)
     values = read.values
-    _require_matrix(values, read.names, name)
     rows = divided_by_sums(values)
     map_reduce(partial(_check_distributions, name), rows)
     with np.errstate(all="ignore"):  # a sum that overflows is refused as well
@@ -855,9 +863,4 @@ def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
     """Check only that these are numbers in two dimensions: for sums over clean data."""
     if isinstance(y_proba, Predictions):
         return y_proba.values
-    if _is_plain(y_proba):
-        return y_proba
-    table = _read_table(y_proba, name)
-    read = read_numbers(y_proba, name) if table is None else Predictions(table)
-    _require_matrix(read.values, read.names, name)
-    return read.values
+    return read_scores(y_proba, name, tables=True).values

@@ -123,10 +123,10 @@ def by_case(names: Labels) -> str:
     )
 
 
-def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
-    """Check the names of the columns: as many as columns, each once."""
+def check_classes(classes: ArrayLike, n_columns: int | None = None) -> Labels:
+    """Check the names of classes: each once, and as many as columns where there are any."""
     named = read_labels(classes, None, "classes")
-    if named.size != n_columns:
+    if n_columns is not None and named.size != n_columns:
         raise ValueError(
             f"classes has {named.size} entries but y_proba has {n_columns} columns; name every "
             "column once, in order."
@@ -154,11 +154,7 @@ def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
 
 def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Labels:
     """Name the classes if there are only labels: by `classes`, otherwise sorted."""
-    if classes is None:
-        return np.unique(labels)
-    named = read_labels(classes, name="classes")
-    require_unique(named.tolist(), "classes")
-    return named
+    return np.unique(labels) if classes is None else check_classes(classes)
 
 
 def read_decisions(
@@ -274,18 +270,18 @@ def ordered(predictions: Predictions, classes: Labels, name: str = "y_proba") ->
 def like_input(predictions: Predictions, adapted: Any, classes: Labels) -> Any:
     """Return new probabilities, whose columns are `classes`, in the kind and order of the input.
 
-    A frame gets them in its own columns, and keeps its index and all other columns; for 1-D input
-    it is the positive class's column.
+    A frame gets them in its own columns, and keeps its index and all other columns; a tensor stays
+    on its device; for 1-D input it is the positive class's column.
     """
-    frame, names = predictions.frame, predictions.names
+    origin, names = predictions.origin, predictions.names
     if predictions.binary:
-        adapted = adapted[:, 1].copy() if isinstance(adapted, np.ndarray) else adapted[:, 1]
-    if frame is None:
+        adapted = adapted[:, 1].copy()
+    if origin is None:
         return adapted
     at = {str(label): i for i, label in enumerate(classes.tolist())}
     if names is not None and at.keys() == set(map(str, names)):
         adapted = adapted[:, [at[str(column)] for column in names]]
-    return frame.with_numbers(adapted)
+    return origin.with_numbers(adapted)
 
 
 def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:

@@ -1,4 +1,4 @@
-"""Rows on a cluster: Dask arrays and Spark frames register as tables (extras `dask`, `spark`).
+"""Rows on a cluster: tables of Dask arrays and Spark frames (extras `dask`, `spark`).
 
 Every pass runs where the rows are. A task folds the blocks of one chunk of a Dask array, or of one
 partition of a Spark frame, and returns one result. Dask's workers add up those of many chunks;
@@ -16,13 +16,13 @@ from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, NoReturn, Self
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift.border.rows import Blocks, Fold, Table, add, slices, table_kind
+from priorshift.border.rows import Blocks, Fold, Table, add, slices
 from priorshift.border.threads import (
     memory_kept,
     n_threads,
@@ -44,7 +44,6 @@ LOST = "lost"
 NUMBERS = frozenset({"float", "double", "byte", "short", "integer", "long"})
 
 
-@table_kind
 class DaskTable(Table):
     """A Dask array, read chunk by chunk where the chunks are.
 
@@ -84,16 +83,6 @@ class DaskTable(Table):
         self._starts = np.cumsum((0, *array.chunks[0])).tolist()
         self._persisted, self._shared_among = persist, dict[str | None, int]()
         self._shares: list[tuple[str | None, list[int]]] = []
-
-    @classmethod
-    def recognises(cls, values: Any) -> bool:
-        """Recognise Dask arrays, without importing Dask."""
-        return is_dask_array(values)
-
-    @classmethod
-    def of(cls, values: Any, name: str = "y_proba") -> Self:  # noqa: ARG003
-        """Wrap a Dask array."""
-        return cls(values)
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Fetch the rows of a part block by block."""
@@ -151,6 +140,12 @@ class DaskTable(Table):
 def is_dask_array(values: Any) -> bool:
     """Tell without importing Dask."""
     return type(values).__module__.startswith("dask.array")
+
+
+def is_spark_frame(values: Any) -> bool:
+    """Tell without importing Spark."""
+    kind = type(values)
+    return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
 
 
 def apply_to(function: Callable[[Any], Any], array: Any) -> Any:
@@ -264,7 +259,6 @@ def _holds_list(result: Any) -> bool:
 # Spark
 
 
-@table_kind
 class SparkTable(Table):
     """A Spark frame, read partition by partition where the partitions are.
 
@@ -309,17 +303,6 @@ class SparkTable(Table):
         self._n_rows = {row.partition: row.n_rows for row in partitions}
         self.shape = (sum(self._n_rows.values()), widths[0] if widths else 0)
         self.names = None if isinstance(columns, str) else tuple(chosen)
-
-    @classmethod
-    def recognises(cls, values: Any) -> bool:
-        """Recognise Spark frames, without importing Spark."""
-        kind = type(values)
-        return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
-
-    @classmethod
-    def of(cls, values: Any, name: str = "y_proba") -> NoReturn:  # noqa: ARG003
-        """Refuse a frame: only you know which of its columns are classes."""
-        raise ValueError(f"{name} is a Spark frame; name its columns: SparkTable({name}, columns).")
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:  # noqa: ARG002
         """Refuse: rows are worked on where they are."""

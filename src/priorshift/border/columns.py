@@ -1,18 +1,17 @@
-"""Which column is which class: of a frame, and of files that belong together.
+"""Which column is which class, by their names.
 
 A header may add something to the class names: `p_cat`, `cat_prob`, `score.cat`.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
-from priorshift._typing import Floats, Labels
-from priorshift.exceptions import argument
+from priorshift._typing import Labels
 from priorshift.text import brief, some
 
 HEAD_ROWS = 1000
@@ -44,7 +43,7 @@ def class_columns(
     found = match_columns(list(by_text), wanted)
     if found is None or (classes is None and found.keys() == by_text.keys()):
         return None
-    wanted = wanted if found.keys() >= set(wanted) else [*_without_point(wanted)]
+    wanted = wanted if found.keys() >= set(wanted) else [*without_point(wanted)]
     # a column named exactly like its class keeps its type: 0 rather than "0"
     return {
         by_text[column] if name == column else name: by_text[column]
@@ -73,7 +72,7 @@ def match_columns(columns: Sequence[str], classes: Sequence[str]) -> dict[str, s
     {'cat': 'cat', 'dog': 'dog'}
     >>> match_columns(["id", "score"], ["dog", "cat"])
     """
-    for names in filter(None, (classes, _without_point(classes))):
+    for names in filter(None, (classes, without_point(classes))):
         if set(names) <= set(columns):
             return {name: name for name in columns}
         found = [_of_form(columns, *form) for form in _forms(columns, names)]
@@ -202,278 +201,12 @@ def as_text(labels: np.ndarray[Any, Any]) -> Labels:
     return labels.astype(str)
 
 
-# Tables: which of their columns are which class, where several belong together
-
-
-class NamedTable(Protocol):
-    """What tells which columns of a file are classes."""
-
-    @property
-    def where(self) -> str:
-        """What messages call it."""
-
-    @property
-    def header(self) -> Sequence[str]:
-        """All names."""
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """The possible class columns: numeric ones, or classes that an array names."""
-
-    @property
-    def is_table(self) -> bool:
-        """Whether the classes must be found among its columns."""
-
-    @property
-    def single(self) -> bool:
-        """Whether there is one column of predictions only."""
-
-    @property
-    def kind(self) -> Literal["proba", "logits"]:
-        """What the predictions are."""
-
-    def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
-        """Read the predictions of the first rows."""
-
-
-class ClassColumns(NamedTuple):
-    """Per table the column of each class, None for all as they are; or two classes of one column.
-
-    `binary` are the negative and the positive class, whose probability the column is. `remark` says
-    what was assumed.
-    """
-
-    columns: list[Mapping[str, str] | None]
-    binary: tuple[str, str] | None = None
-    remark: str = ""
-
-
-def find_class_columns(
-    tables: Sequence[NamedTable],
-    known: Sequence[str],
-    far: float,
-    columns: Mapping[str, str] | None = None,
-    positive: str | None = None,
-) -> ClassColumns:
-    """Find the class columns of tables that belong together.
-
-    Parameters
-    ----------
-    tables : sequence of NamedTable
-    known : sequence of str
-        Classes to look for, by name or with a common prefix and suffix: the labels of validation.
-    far : float
-        How far rows may be from a sum of 1.
-    columns : mapping from class to column, optional
-        If the caller says so.
-    positive : str, optional
-        The class whose probability the only column is.
-    """
-    common = _common(tables)
-    if positive is None and columns is not None:
-        return ClassColumns([columns] * len(tables))
-    if positive is None:
-        found = [match_table(table, known) for table in tables]
-        alone = [table.single for table in tables]
-        if all(table.is_table for table in tables):
-            two = len(known) == 2 and len(_probability_columns(tables, common)) == 1
-            alone = [len(common) == 1 or two]
-        if any(each and list(each) != list(each.values()) for each in found):
-            return ClassColumns([*found])
-        if any(found) or not all(alone):
-            return _without_others(tables, common, known, far)
-    return _one_column(tables, known, columns, positive)
-
-
-def _common(tables: Sequence[NamedTable]) -> list[str]:
-    """Return the possible class columns that all tables have, in the order of the first."""
-    others = [set(table.names or ()) for table in tables[1:]]
-    return [name for name in tables[0].names or () if all(name in names for names in others)]
-
-
-def match_table(table: NamedTable, known: Sequence[str]) -> dict[str, str] | None:
-    """Match columns to classes; None where they do not match, or have no names."""
-    if table.names is None:
-        return None
-    try:
-        return match_columns(table.names, known)
-    except ValueError as error:
-        choose = argument("class_columns", "classes=")
-        raise ValueError(f"{table.where}: {error} Use {choose}.") from None
-
-
-def _without_point(names: Sequence[str]) -> tuple[str, ...]:
+def without_point(names: Sequence[str]) -> tuple[str, ...]:
     """Return names of whole numbers without a point, as in 1.0; none if there are others."""
     try:
         return tuple(as_text(np.array(names, dtype=np.float64)).tolist())
     except (ValueError, OverflowError):
         return ()
-
-
-def _without_others(
-    tables: Sequence[NamedTable], common: Sequence[str], known: Sequence[str], far: float
-) -> ClassColumns:
-    """Leave out numbers that are no class, such as an id: only without them, rows sum to 1."""
-    everything = ClassColumns([None] * len(tables))
-    usable = all(table.is_table and table.kind == "proba" for table in tables)
-    if not usable or set(common) <= set(known):
-        return everything
-    classes = among_others(common, known, tables[0].head(HEAD_ROWS, common), far)
-    others = [name for name in common if name not in classes]
-    if not others:
-        return everything
-    remark = (
-        f"Not taken as classes: {some(others)}. Rows sum to 1 without them, and no label has their "
-        "name."
-    )
-    return ClassColumns([{name: name for name in classes}] * len(tables), remark=remark)
-
-
-def _probability_columns(tables: Sequence[NamedTable], common: Sequence[str]) -> Sequence[str]:
-    """Return the columns that may hold probabilities: an id or an age does not."""
-    if not common or any(table.kind == "logits" for table in tables):
-        return common
-    heads = [table.head(HEAD_ROWS, common) for table in tables]
-    fine = np.all([((head >= 0) & (head <= 1)).all(axis=0) for head in heads], axis=0)
-    return [name for name, good in zip(common, fine, strict=True) if good]
-
-
-def _one_column(
-    tables: Sequence[NamedTable],
-    known: Sequence[str],
-    columns: Mapping[str, str] | None,
-    positive: str | None,
-) -> ClassColumns:
-    """Find the only column of each table, and the two classes that it tells apart."""
-    named = [table for table in tables if table.is_table]
-    column = None if columns is None else next(iter(columns.values()))
-    if column is None and named:
-        common: Sequence[str] = _common(named)
-        if len(common) > 1:
-            common = _probability_columns(named, common)
-        if len(common) != 1:
-            raise ValueError(
-                f"{named[0].where} has {len(common)} columns that may hold the probability "
-                f"({some(common)}); say which one it is: "
-                f"{argument('class_columns', 'classes=')} {known[-1] if known else '1'}=COLUMN."
-            )
-        column = common[0]
-    binary = _two_classes(tables, known, positive, column)
-    for table in tables:
-        if not table.is_table and not table.single:
-            raise ValueError(
-                f"{table.where} has several columns of predictions; "
-                f"{argument('positive_class')} is for one."
-            )
-    remark = ""
-    if positive is None:
-        what = "its only column" if column is None else repr(column)
-        remark = f"{tables[0].where}: {what} is taken as the probability of class {binary[1]!r}."
-    of = None if column is None else {binary[1]: column}
-    return ClassColumns([of if table.is_table else None for table in tables], binary, remark)
-
-
-def _two_classes(
-    tables: Sequence[NamedTable], known: Sequence[str], positive: str | None, column: str | None
-) -> tuple[str, str]:
-    """Name the negative and the positive class: by what an array stores, the header, or labels."""
-    stored = next((t.names for t in tables if not t.is_table and t.names is not None), ())
-    if len(stored) == 2:
-        known, positive = stored, positive or stored[1]
-    names = _without_point(known) or tuple(known)
-    if positive is None and len(names) == 2:
-        named = [n for n in names if column is not None and match_columns([column], [n])]
-        if len(named) == 1:
-            positive = named[0]
-        elif set(names) in ({"0", "1"}, {"-1", "1"}, {"False", "True"}):
-            positive = max(names)
-    if positive is None:
-        what = tables[0].where if column is None else f"{column!r} in {tables[0].where}"
-        read = [table for table in tables if table.is_table and table.kind == "proba"]
-        if column is not None and read and not _probability_columns(read, [column]):
-            raise ValueError(
-                f"{tables[0].where} has no probabilities: its only numbers, {column!r}, are not "
-                "from 0 to 1. If there are decisions only, name their column with "
-                f"{argument('y_pred_val')}."
-            )
-        likely = [name for name in names if name.lower() in POSITIVE_NAMES]
-        hint = f"{argument('positive_class')} {' or '.join(likely or names or ['1'])}"
-        raise ValueError(
-            f"{what} is one column of predictions, and nothing says of which class; give one "
-            f"column per class, or say whose probability it is: {hint}."
-        )
-    others = [name for name in names if name != positive]
-    if len(names) == 2 and len(others) == 2:
-        close = [name for name in names if name.lower() == positive.lower()]
-        hint = f" Did you mean {close[0]}?" if close else ""
-        raise ValueError(
-            f"{argument('positive_class')} {positive} is none of the labels, which are "
-            f"{some(names)}.{hint}"
-        )
-    if len(others) > 1:
-        raise ValueError(
-            f"one column of predictions needs two classes, but the labels are {some(names)}; give "
-            f"one column per class, or correct {argument('positive_class')} {positive}."
-        )
-    implied = {"1": "0", "True": "False", "true": "false", "yes": "no"}
-    return (others[0] if others else implied.get(positive, f"not {positive}")), positive
-
-
-def common_classes(tables: Sequence[NamedTable]) -> tuple[str, ...] | None:
-    """Settle the classes of tables whose columns are called by them; None where none has names.
-
-    They are those that an array names; otherwise the numeric columns that all have in common. The
-    first that has names settles their order.
-    """
-    named = [(table, table.names) for table in tables if table.names is not None]
-    if not named:
-        return None
-    fixed = [each for each in named if not each[0].is_table]
-    wanted = set(fixed[0][1]) if fixed else set(named[0][1]).intersection(*(n for _, n in named))
-    for table, names in named if fixed else ():
-        if wanted - set(names) if table.is_table else wanted ^ set(names):
-            raise ValueError(say_different([fixed[0][0], table]))
-    if not wanted:
-        raise ValueError(say_different([table for table, _ in named]))
-    return tuple(name for name in named[0][1] if name in wanted)
-
-
-def say_different(tables: Sequence[NamedTable]) -> str:
-    """Say that the classes of the first table are not those of the last."""
-    one, other = (
-        f"{table.where} ({some(table.names, 20) if table.names else 'no numeric column'})"
-        for table in (tables[0], tables[-1])
-    )
-    return (
-        f"the classes of {one} are not those of {other}; rename the columns, or choose with "
-        f"{argument('class_columns', 'classes=')}. {_spelling((tables[0], tables[-1]))}".rstrip()
-    )
-
-
-def explain_classes(tables: Sequence[NamedTable], classes: Sequence[str] | None) -> str:
-    """Say which columns were taken as classes, and which were not, as a help after an error."""
-    if classes is None:
-        return ""
-    parts = [_spelling(tables), f"Taken as classes: {some(classes, 20)}."]
-    for table in tables:
-        others = [name for name in table.names or () if name not in classes]
-        if others:
-            parts.append(f"Numeric only in {table.where}: {some(others, 20)}.")
-    choose = argument("class_columns", "classes=")
-    parts.append(f"Name them with {choose}, or CLASS=COLUMN,..., if that is wrong.")
-    return " ".join(filter(None, parts))
-
-
-def _spelling(tables: Sequence[NamedTable]) -> str:
-    """Suggest the column that another table calls nearly as the first does."""
-    for table in tables[1:]:
-        said = misspelt(table.header, tables[0].names or ()) if table.is_table else ""
-        if said:
-            return f"{table.where}: {said}"
-    return ""
-
-
-# Frames, to be given back
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,9 @@
 """Tables: rows of predictions that are read block by block and never held as one array.
 
 An array in memory needs no table. Everything else does: a file larger than memory, a sparse matrix,
-the chunks of a cluster. Kinds of tables register themselves with `table_kind`, so that `as_table`
-recognises what they can read. Every pass over rows, of a table or an array, is a `map_reduce`: it
-applies a kernel to blocks and adds up what the kernel returns. What cannot be computed block by
-block uses a sample of rows in memory.
+the chunks of a cluster; `as_table` in `check.py` knows them all. Every pass over rows, of a table
+or an array, is a `map_reduce`: it applies a kernel to blocks and adds up what the kernel returns.
+What cannot be computed block by block uses a sample of rows in memory.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, Self, TypeGuard, TypeVar
+from typing import Any, TypeGuard
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from priorshift._typing import Floats, Indices, Vector, are_numbers, float_type
+from priorshift._typing import Floats, Indices, Vector, float_type
 from priorshift.border import threads
 from priorshift.border.threads import BLOCK_BYTES, map_parts, row_parts, row_slices
 
@@ -55,16 +54,6 @@ class Table(ABC):
     ndim = 2
     sum_by: Callable[..., Any] | None = None
     """A quicker way to sum rows by label than by blocks, if there is one."""
-
-    @classmethod
-    def recognises(cls, values: Any) -> bool:  # noqa: ARG003
-        """Tell whether a registered kind of table reads such values."""
-        return False
-
-    @classmethod
-    def of(cls, values: Any, name: str = "y_proba") -> Table:
-        """Make a table of values that it recognises; errors call them `name`."""
-        raise NotImplementedError
 
     @property
     def size(self) -> int:
@@ -124,36 +113,6 @@ class MappedTable(Table):
         return self.table.map_parts(partial(_fold_through, self.function, fold), n_parts, n_rows)
 
 
-Kind = TypeVar("Kind", bound=type[Table])
-_KINDS: list[type[Table]] = []
-
-
-def table_kind(kind: Kind) -> Kind:
-    """Register a class of tables, as a decorator: `as_table` asks it what it recognises."""
-    _KINDS.append(kind)
-    return kind
-
-
-def as_table(values: Any, name: str = "y_proba") -> Table | None:
-    """Return predictions as a table, or None if they are a plain array, a list or a frame.
-
-    Examples
-    --------
-    >>> from scipy.sparse import csr_array
-    >>> as_table(csr_array([[0.7, 0.3]])).shape, as_table([[0.7, 0.3]])
-    ((1, 2), None)
-    """
-    if isinstance(values, Table):
-        return values
-    if type(values) in (np.ndarray, list, tuple):
-        return None
-    for kind in _KINDS:
-        if kind.recognises(values):
-            return kind.of(values, name)
-    return None
-
-
-@table_kind
 class ArrayTable(Table):
     """An array as a table, such as a memory map whose numbers must be converted block by block.
 
@@ -169,18 +128,6 @@ class ArrayTable(Table):
         self.array = array
         self.shape = array.shape
         self.dtype = float_type(array.dtype)
-
-    @classmethod
-    def recognises(cls, values: Any) -> bool:
-        """Recognise memory maps that would have to be copied as a whole to be converted."""
-        if not isinstance(values, np.memmap) or values.ndim != 2:
-            return False
-        return are_numbers(values.dtype) and values.dtype != float_type(values.dtype)
-
-    @classmethod
-    def of(cls, values: Any, name: str = "y_proba") -> Self:  # noqa: ARG003
-        """Wrap a memory map."""
-        return cls(values)
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield slices, converted."""

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers, float_type
-from priorshift.border.rows import Blocks, Fold, Rows, Table, slices, table_kind
+from priorshift.border.rows import Blocks, Fold, Rows, Table, slices
 from priorshift.border.threads import SERIAL_WORK, row_slices
 
 DENSE_CLASSES = 2000
@@ -211,17 +211,13 @@ class SparseBlock:
         return _largest(block.csr, block.base, block.trend)[1]
 
     def min(self) -> float:
-        """Return the smallest value."""
-        if self.trend is None:  # the fast way, because every check of predictions needs it
-            values, listed = self.csr.data, np.diff(self.csr.indptr)
-            rest = np.zeros(self.shape[0]) if self.base is None else self.base
-            if self.base is not None:
-                values = values + np.repeat(rest, listed)
-            unlisted = rest[listed < self.shape[1]]
-            return float(min(values.min(initial=np.inf), unlisted.min(initial=np.inf)))
-        assert self.base is not None
-        mirrored = with_data(self.csr, -self.csr.data)
-        return -float(_largest(mirrored, -self.base, self.trend)[1].max())
+        """Return the smallest value, at most 0: what is not listed is 0 or a share of the rest."""
+        values = self.csr.data
+        if self.base is not None:
+            values = values + np.repeat(self.base, np.diff(self.csr.indptr)) * (
+                1 if self.trend is None else self.trend[self.csr.indices]
+            )
+        return float(values.min(initial=0.0))
 
     def toarray(self) -> Floats:
         """Return an array: for few rows only."""
@@ -256,7 +252,8 @@ def with_data(csr: Any, data: Floats) -> Any:
 def _largest(csr: Any, base: Floats | None, trend: Floats | None) -> tuple[Indices, Floats]:
     """Return the largest column of each row of `csr + base[:, None] * trend`, and its value.
 
-    Among equals it is the first. A rest without `trend` is the same in all columns.
+    The rest is at least 0. Among equals it is the first, unless all are 0. A rest without `trend`
+    is the same in all columns.
     """
     n, K = csr.shape
     listed = np.diff(csr.indptr)
@@ -269,7 +266,7 @@ def _largest(csr: Any, base: Floats | None, trend: Floats | None) -> tuple[Indic
     at = np.full(n, K, dtype=np.intp)
     equal = np.flatnonzero(values == np.repeat(best, listed))
     np.minimum.at(at, np.searchsorted(csr.indptr, equal, side="right") - 1, csr.indices[equal])
-    open_rows = np.flatnonzero(~(best > np.maximum(slope * trend.max(), slope * trend.min())))
+    open_rows = np.flatnonzero(~(best > slope * trend.max()))
     if open_rows.size:
         unlisted, value = _largest_unlisted(csr[open_rows], slope[open_rows], trend)
         mine, column = best[open_rows], at[open_rows]
@@ -292,28 +289,19 @@ def _largest_unlisted(csr: Any, slope: Floats, trend: Floats) -> tuple[Indices, 
     """Return the best class that a row does not list; rows that list all get -inf."""
     n, K = csr.shape
     listed = np.diff(csr.indptr).astype(np.intp)
-    row, found = np.repeat(np.arange(n), listed), np.full(n, K, dtype=np.intp)
-    for sign in (1, 0, -1):  # a slope below 0 reverses the order; at 0 all are equal
-        of_sign = np.flatnonzero(np.sign(slope) == sign)
-        if not of_sign.size:
-            continue
-        order = np.argsort(-sign * trend, kind="stable")
-        rank = np.empty(K, dtype=np.intp)
-        rank[order] = np.arange(K)
-        # the smallest rank that a row does not have
-        ranks = rank[csr.indices]
-        place, gap = np.arange(ranks.size) - csr.indptr[:-1][row], listed.copy()
-        beyond = ranks[np.lexsort((ranks, row))] > place
-        np.minimum.at(gap, row[beyond], place[beyond])
-        found[of_sign] = gap[of_sign]
-        inside = of_sign[found[of_sign] < K]
-        found[inside] = order[found[inside]]
-    full = found == K
-    value = slope * trend[np.where(full, 0, found)]
-    return found, np.where(full, -np.inf, value).astype(slope.dtype)
+    row, gap = np.repeat(np.arange(n), listed), listed.copy()
+    order = np.argsort(-trend, kind="stable")
+    rank = np.empty(K, dtype=np.intp)
+    rank[order] = np.arange(K)
+    # the smallest rank that a row does not have
+    ranks, place = rank[csr.indices], np.arange(row.size) - csr.indptr[:-1][row]
+    beyond = ranks[np.lexsort((ranks, row))] > place
+    np.minimum.at(gap, row[beyond], place[beyond])
+    found = np.append(order, K)[gap]
+    value = slope * trend[np.where(gap == K, 0, found)]
+    return found, np.where(gap == K, -np.inf, value).astype(slope.dtype)
 
 
-@table_kind
 class SparseTable(Table):
     """A table with few scores per row, in memory.
 
@@ -331,11 +319,6 @@ class SparseTable(Table):
         self.whole, self.names = whole, names
         self.shape, self.dtype = whole.shape, whole.dtype
         self.n_scores = int(whole.csr.nnz)
-
-    @classmethod
-    def recognises(cls, values: Any) -> bool:
-        """Recognise SciPy's sparse matrices and arrays."""
-        return issparse(values)
 
     @classmethod
     def of(cls, values: Any, name: str = "y_proba") -> SparseTable:
@@ -400,12 +383,11 @@ class SparseTable(Table):
         """Return all of it as an array, if you have the memory."""
         return self.whole.toarray()
 
-    def scaled(self, ratio: Vector, *, from_logits: bool = False) -> tuple[Any, int]:
+    def scaled(self, ratio: Vector) -> tuple[Any, int]:
         """Multiply columns by a ratio and normalise rows; a sparse matrix again where one can be.
 
         Rows that would lose all probability are kept; the second value counts them.
         """
-        assert not from_logits  # what is not listed would have a probability as well
         whole, csr = self.whole, self.whole.csr
         data = np.empty_like(csr.data)
         base = None if whole.base is None else np.empty_like(whole.base)

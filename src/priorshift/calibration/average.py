@@ -21,8 +21,14 @@ import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.border import row_blocks, single_threaded_blas
-from priorshift.calibration.crossfit import along_ridges, by_fold
-from priorshift.calibration.fitting import Objective, Penalty, fit_map, fit_temperature
+from priorshift.calibration.crossfit import by_fold
+from priorshift.calibration.fitting import (
+    Objective,
+    Penalty,
+    fit_map,
+    fit_path,
+    fit_temperature,
+)
 from priorshift.calibration.floors import FLOORS, best_floor, floored_likelihood, map_above
 from priorshift.calibration.likelihood import Family, LabelLikelihood, ScoreMap, rebalance
 from priorshift.calibration.maps import TINY, CalibrationAverage, CalibrationMap
@@ -53,10 +59,10 @@ most iterations. What is left of a matrix then is far below the noise of its nat
 
 
 class Candidate(NamedTuple):
-    """A map fitted to all rows, the ones fitted without each fold, and its nats out of fold."""
+    """A map fitted to all rows, then the ones fitted without each fold, and nats out of fold."""
 
-    fitted: CalibrationMap
-    folds: tuple[CalibrationMap, ...]
+    name: str
+    maps: tuple[CalibrationMap, ...]
     nats: float
 
 
@@ -107,7 +113,7 @@ def average_calibration(
     with single_threaded_blas():
         candidates = _all_candidates(y_proba, y, weight, offset, label_priors, folds)
         nats = np.array([candidate.nats for candidate in candidates])
-        plain = np.array([c.fitted.name.endswith("none") for c in candidates])
+        plain = np.array([candidate.name.endswith("none") for candidate in candidates])
         # those without parameters share what the others leave
         rest = (1 - FITTED * (~plain).sum()) / plain.sum()
         score = np.log(np.where(plain, rest, FITTED)) - nats
@@ -115,27 +121,24 @@ def average_calibration(
         weights /= weights.sum()
         weights[weights < LEAST_WEIGHT] = 0.0
         weights /= weights.sum()
-        kept = [(c, float(w)) for c, w in zip(candidates, weights, strict=True) if w > 0]
-        shares = tuple(w for _, w in kept)
-        average = CalibrationAverage(tuple(c.fitted for c, _ in kept), shares)
-        without = tuple(
-            CalibrationAverage(tuple(c.folds[f] for c, _ in kept), shares)
-            for f in range(len(folds))
-        )
+        kept = np.flatnonzero(weights)
+        shares = tuple(weights[kept].tolist())
+        maps = zip(*(candidates[at].maps for at in kept), strict=True)
+        average, *without = (CalibrationAverage(each, shares) for each in maps)
         calibrated = np.empty(y_proba.shape, dtype=np.float32)
         for fold, one in zip(folds, without, strict=True):
             calibrated[fold] = one.apply(y_proba[fold])
-        pairs = zip(
-            label_losses(y_proba, y, offset), label_losses(calibrated, y, offset), strict=True
-        )
-        excess = sum(float(weight[rows] @ (raw - ours)) for (rows, raw), (_, ours) in pairs)
+        excess = 0.0
+        for of, sign in ((y_proba, 1), (calibrated, -1)):
+            for rows, losses in label_losses(of, y, offset):
+                excess += sign * float(weight[rows] @ losses)
     return AveragedCalibration(
         average,
-        without,
+        tuple(without),
         order,
         calibrated,
         excess,
-        dict(zip([c.fitted.name for c in candidates], (nats - nats.min()).tolist(), strict=True)),
+        {one.name: float(one.nats - nats.min()) for one in candidates},
     )
 
 
@@ -173,7 +176,7 @@ def _all_candidates(
     for name, bias in biases.items():
         same = ScoreMap(np.full(K, 1 / setting.scale), bias)
         nats = setting.likelihood.value(same)
-        candidates.append(setting.candidate(f"{name}none", same, [same] * len(folds), nats))
+        candidates.append(setting.candidate(f"{name}none", [same] * (1 + len(folds)), nats))
     candidates += _path(setting, folds, "bcts", BIASES, RIDGES[1:], candidates)
     if 2 < K <= MATRIX_CLASSES:
         suffix = ""
@@ -197,12 +200,10 @@ class _Setting(NamedTuple):
     spread: float
     start: ScoreMap
 
-    def candidate(
-        self, name: str, fitted: ScoreMap, without: Sequence[ScoreMap], nats: float
-    ) -> Candidate:
+    def candidate(self, name: str, fitted: Sequence[ScoreMap], nats: float) -> Candidate:
         """Return maps of the outputs themselves."""
-        above = [map_above(name, at, self.scale, self.floor) for at in (fitted, *without)]
-        return Candidate(above[0], tuple(above[1:]), nats)
+        above = tuple(map_above(name, at, self.scale, self.floor) for at in fitted)
+        return Candidate(name, above, nats)
 
 
 def _matrix_nats(setting: _Setting) -> float:
@@ -234,9 +235,9 @@ def _path(
         starts = [fit_temperature(part, prior=1.0, start=near, tol=1e-3).map for part in parts]
         how |= {"starts": starts, "gtol": MATRIX_GTOL, "ftol": MATRIX_FTOL}
     least = min(other.nats for other in others)
-    for found in along_ridges(likelihood, family, start, penalties, folds, least=least, **how):
-        label = f"{name} {found.ridge:g}{suffix}"
-        yield setting.candidate(label, found.fitted, found.folds, found.nats)
+    for found in fit_path(likelihood, family, start, penalties, folds, least=least, **how):
+        label = f"{name} {found.penalty.bias:g}{suffix}"
+        yield setting.candidate(label, [found.fitted.map, *found.folds], found.nats)
 
 
 def label_losses(

@@ -15,7 +15,7 @@ without validation samples is not identified: it keeps bias 0 and the scale of t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +27,7 @@ from priorshift.border import (
     HEAD_ROWS,
     SUM_TOLERANCE,
     Predictions,
-    TensorTable,
+    Tensor,
     check_choice,
     check_count,
     check_outputs,
@@ -37,7 +37,6 @@ from priorshift.border import (
     column_of,
     encode_labels,
     head,
-    is_tensor,
     ordered,
     read_labels,
     row_blocks,
@@ -80,24 +79,6 @@ def _log_softmax(logits: Vector) -> Vector:
     return logits
 
 
-def _log_softmax_tensor(xp: Any, logits: Any) -> Any:
-    """Do the same for a tensor, not in place."""
-    shifted = logits - xp.max(logits, axis=1, keepdims=True)
-    shifted = shifted - xp.log(xp.sum(xp.exp(shifted), axis=1, keepdims=True))
-    zero, tiny = shifted < _NO_LOGIT, xp.full_like(shifted, float(np.log(TINY)))
-    least = xp.min(xp.where(zero, tiny, shifted), axis=1, keepdims=True)
-    return xp.where(zero, xp.minimum(least, tiny), shifted)
-
-
-class _Task(NamedTuple):
-    """Labelled outputs divided by a unit, the penalties to choose from, and the folds to do so."""
-
-    likelihood: LabelLikelihood
-    unit: float
-    ridges: tuple[float, ...]
-    folds: tuple[slice, ...]
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Calibrator(BaseEstimator):
     """Fit and apply `softmax(v * z + b)`; a subclass defines the parameters."""
@@ -108,18 +89,8 @@ class _Calibrator(BaseEstimator):
     max_iter: int = 1000
 
     def _family(self) -> Family:
-        """Return which parameters there are."""
+        """Check the parameters of the subclass; return which numbers are fitted."""
         raise NotImplementedError
-
-    def _ridges(self) -> tuple[tuple[float, ...], int]:
-        """Return the penalties on the biases to choose from, and the folds to choose by."""
-        return (0.0,), 1
-
-    @property
-    def _balance(self) -> str:
-        """How to correct for `source_label_priors`."""
-        check_choice(self.balance, ("offset", "weights"), "balance")
-        return self.balance
 
     def fit(
         self,
@@ -150,7 +121,9 @@ class _Calibrator(BaseEstimator):
         self
             The fitted calibrator.
         """
-        balance = self._balance
+        check_choice(self.balance, ("offset", "weights"), "balance")
+        family, ridges = self._family(), ridges_of(getattr(self, "ridge", None))
+        n_folds = 1 if len(ridges) < 2 else check_count(getattr(self, "cv", 5), "cv", least=2)
         y_proba, y = column_of(y_proba, y, of="y_proba")
         outputs = self._outputs(y_proba, classes=classes)
         labels = read_labels(y, outputs.values.shape[0])
@@ -162,8 +135,9 @@ class _Calibrator(BaseEstimator):
         offset, corrected = np.zeros(self.classes_.size), source_label_priors is not None
         if corrected:
             priors = check_priors(source_label_priors, self.classes_, "source_label_priors")
+            released = getattr(self, "solver", "optimal") == "released"
+            balance = "weights" if released else self.balance
             weight, offset = rebalance(encoded, weight, priors, balance)
-        ridges, n_folds = self._ridges()
         # stratified folds share the chance in label frequencies, which a bias would fit
         order, folds = by_fold(encoded, n_folds, corrected, getattr(self, "random_state", None))
         z = self._z(outputs)
@@ -173,11 +147,11 @@ class _Calibrator(BaseEstimator):
             np.take(z.T, order, axis=1), encoded[order], weight[order], offset
         )
         del z
-        family, unseen = self._family(), self.classes_[~likelihood.seen].tolist()
+        unseen = self.classes_[~likelihood.seen].tolist()
         if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
             warn_user(_unseen_message(unseen), PriorShiftWarning)
         with single_threaded_blas():  # products of small blocks: threads would only wait
-            found = self._search(_Task(likelihood, unit, ridges, folds))
+            found = self._search(likelihood, unit, ridges, folds)
             self.nll_ = likelihood.value(found.map) / likelihood.total
         self.n_iter_, self.converged_ = found.n_iter, not found.trouble
         self._map = ScoreMap(found.map.slope / unit, found.map.bias)
@@ -225,24 +199,17 @@ class _Calibrator(BaseEstimator):
         return "logits" if self.logits else "y_proba"
 
     def _predict(self, y_proba: Any, *, log: bool) -> Any:
-        """Calibrate outputs; a tensor on its device, into one of its own type."""
+        """Calibrate outputs; a tensor into one of its own type."""
         check_is_fitted(self, "_map")
-        if not is_tensor(y_proba):
-            scores = self._z(self._outputs(y_proba))
-            scores *= self._map.slope
-            scores += self._map.bias
-            proba = _log_softmax(scores)
-            return proba if log else np.exp(proba, out=proba)
-        outputs = self._outputs(y_proba, tensors=True)
-        table: TensorTable = ordered(outputs, self.classes_, self._name).values
-        xp, blocks = table.xp, []
-        slope, bias = table.constant(self._map.slope), table.constant(self._map.bias)
-        tiny = table.constant(TINY)
-        for block in table.on_device():
-            z = block if self.logits else xp.log(xp.where(block < tiny, tiny, block))
-            scores = _log_softmax_tensor(xp, _log_softmax_tensor(xp, z) * slope + bias)
-            blocks.append(scores if log else xp.exp(scores))
-        return table.joined(blocks)
+        outputs = self._outputs(y_proba)
+        scores = self._z(outputs)
+        scores *= self._map.slope
+        scores += self._map.bias
+        proba = _log_softmax(scores)
+        if not log:
+            np.exp(proba, out=proba)
+        given = outputs.origin
+        return given.with_numbers(proba) if isinstance(given, Tensor) else proba
 
     def _z(self, outputs: Predictions) -> Vector:
         """Return the log-softmax of the outputs, in a new array."""
@@ -252,18 +219,24 @@ class _Calibrator(BaseEstimator):
         z = np.maximum(values, TINY, dtype=np.float64, order="C")
         return _log_softmax(np.log(z, out=z))
 
-    def _search(self, task: _Task) -> FittedMap:
-        """Find the best map; warn if it is not reached."""
-        likelihood, unit, ridges, folds = task
+    def _search(
+        self,
+        likelihood: LabelLikelihood,
+        unit: float,
+        ridges: tuple[float, ...],
+        folds: tuple[slice, ...],
+    ) -> FittedMap:
+        """Find the best map of outputs divided by a unit; warn if it is not reached."""
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
         family = self._family()
         found = fit_temperature(likelihood, start=unit, tol=tol, max_iter=max_iter)
         if family != TEMPERATURE:
-            start, n_iter, self.ridge_ = found.map, found.n_iter, ridges[0]
+            start, n_iter, penalty = found.map, found.n_iter, Penalty(ridges[0])
             if len(ridges) > 1:
                 chosen = cross_fit(likelihood, family, start, ridges, folds, max_iter=max_iter)
-                self.ridge_ = chosen.ridge
-            objective = Objective(likelihood, family, Penalty(self.ridge_), start)
+                penalty = chosen.penalty
+            self.ridge_ = penalty.bias
+            objective = Objective(likelihood, family, penalty, start)
             found = fit_map(objective, start, tol * np.sqrt(likelihood.total), max_iter)
             found = found._replace(n_iter=n_iter + found.n_iter)
         if found.trouble:
@@ -282,11 +255,6 @@ def _unit(z: Vector) -> float:
     spread = np.ptp(z, axis=1)
     spread = spread[spread > 0]
     return float(np.exp(np.log(spread).mean())) if spread.size else 1.0
-
-
-def _settled_ridges(calibrator: BCTS | VectorScaling) -> tuple[tuple[float, ...], int]:
-    ridges = ridges_of(calibrator.ridge)
-    return ridges, check_count(calibrator.cv, "cv", least=2) if len(ridges) > 1 else 1
 
 
 def _unseen_message(unseen: list[Any]) -> str:
@@ -410,35 +378,33 @@ class BCTS(_Calibrator):
     random_state: int | np.random.Generator | None = None
     solver: Literal["optimal", "released"] = "optimal"
 
-    @property
-    def _balance(self) -> str:
-        balance = super()._balance
-        check_choice(self.solver, ("optimal", "released"), "solver")
-        return "weights" if self.solver == "released" else balance
-
     def _family(self) -> Family:
-        return Family("shared", bias=True)
-
-    def _ridges(self) -> tuple[tuple[float, ...], int]:
+        check_choice(self.solver, ("optimal", "released"), "solver")
         if self.solver == "released":
             check_choice(self.ridge, (None, 0), "ridge with solver='released'")
-        return _settled_ridges(self)
+        return Family("shared", bias=True)
 
-    def _search(self, task: _Task) -> FittedMap:
+    def _search(
+        self,
+        likelihood: LabelLikelihood,
+        unit: float,
+        ridges: tuple[float, ...],
+        folds: tuple[slice, ...],
+    ) -> FittedMap:
         if self.solver == "optimal":
-            return super()._search(task)
+            return super()._search(likelihood, unit, ridges, folds)
         self.ridge_ = 0.0
         n_steps = min(LBFGS_STEPS, check_count(self.max_iter, "max_iter"))
-        likelihood = replace(task.likelihood, z=task.likelihood.z.astype(np.float32))
+        likelihood = replace(likelihood, z=likelihood.z.astype(np.float32))
 
         def map_of(theta: Floats) -> ScoreMap:  # `z` is stored divided by the unit
             temperature, bias = theta[0].astype(np.float64), theta[1:].astype(np.float64)
-            return ScoreMap(np.full(bias.size, task.unit / temperature), bias)
+            return ScoreMap(np.full(bias.size, unit / temperature), bias)
 
         def evaluate(theta: Floats) -> tuple[np.float32, Floats]:
             with np.errstate(all="ignore"):
                 value, of = likelihood.value_and_gradient(map_of(theta))
-                steep = -task.unit / theta[0].astype(np.float64) ** 2 * of.slope.sum()
+                steep = -unit / theta[0].astype(np.float64) ** 2 * of.slope.sum()
             if not np.isfinite([value, steep]).all():
                 raise ValueError(
                     "the released BCTS diverges on these logits, which its fixed learning rate "
@@ -491,9 +457,6 @@ class VectorScaling(_Calibrator):
     random_state: int | np.random.Generator | None = None
 
     def _family(self) -> Family:
-        return Family("vector", bias=bool(self.bias))
-
-    def _ridges(self) -> tuple[tuple[float, ...], int]:
         if not self.bias:
             check_choice(self.ridge, (None,), "ridge with bias=False")
-        return _settled_ridges(self)
+        return Family("vector", bias=bool(self.bias))

@@ -10,7 +10,8 @@ at its start is close to the identity; then every class and every ridge needs on
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,9 @@ is used, or a product that is close to it."""
 
 LARGEST_STEP = 2.0
 """Largest change of the logarithm of a temperature in one step."""
+
+HOPELESS = 20.0
+"""Nats behind the best, and rising, at which weaker ridges are no longer tried."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +70,16 @@ class FittedMap(NamedTuple):
     nats: float
 
 
-class FittedPath(NamedTuple):
-    """A map, and for each fold the one that was fitted without it."""
+class CrossFit(NamedTuple):
+    """A map fitted to all rows under a penalty, for each fold the one without it, and its loss.
+
+    `nats` is what the maps without each fold lose on it, all folds together.
+    """
 
     penalty: Penalty
     fitted: FittedMap
     folds: tuple[ScoreMap, ...]
+    nats: float
 
 
 def fit_temperature(
@@ -126,94 +134,72 @@ def fit_temperature(
 class Objective:
     """The penalised likelihood of a family, in whitened coordinates."""
 
-    metric: "DenseMetric | DiagonalMetric | KroneckerMetric"
-
     def __init__(
         self, likelihood: LabelLikelihood, family: Family, penalty: Penalty, near: ScoreMap
     ) -> None:
         self.likelihood, self.family, self.penalty = likelihood, family, penalty
-        self.seen, self.near = likelihood.seen, _shaped(near, family)
-        self.all_seen = bool(self.seen.all())
-        most = MATRIX_PARAMETERS if family.slope == "matrix" else DENSE_PARAMETERS
-        if family.parameters(self.near).size <= most:
-            self.metric = DenseMetric.of(likelihood, family, penalty, self.near)
-        elif family.slope == "matrix":
-            self.metric = KroneckerMetric.of(likelihood, penalty, near)
+        self.seen, self.near = likelihood.seen, family.shaped(near)
+        self.curvature: Any
+        self.kind: type[DenseMetric | DiagonalMetric | KroneckerMetric]
+        matrix = family.slope == "matrix"
+        if family.parameters(self.near).size <= (MATRIX_PARAMETERS if matrix else DENSE_PARAMETERS):
+            self.kind, self.curvature = DenseMetric, likelihood.curvature(self.near, family)
+        elif matrix:
+            self.kind, self.curvature = KroneckerMetric, likelihood.factors(near)
         else:
-            self.metric = DiagonalMetric.of(likelihood, family, penalty, near)
+            self.kind, self.curvature = DiagonalMetric, likelihood.diagonal(near, family)
+        self.metric = self.kind(self.curvature, family, self.seen.size, penalty)
 
-    def on(self, likelihood: LabelLikelihood) -> "Objective":
-        """Return the same objective on some of the rows, in the same coordinates."""
-        other = object.__new__(Objective)
-        other.__dict__.update(self.__dict__, likelihood=likelihood)
+    def on(
+        self, likelihood: LabelLikelihood, penalty: Penalty | None = None, *, alone: bool = False
+    ) -> "Objective":
+        """Return the same objective on some of the rows, in the same coordinates.
+
+        Classes that these rows lack stay free, unless the rows are to be taken alone.
+        """
+        other = copy(self)
+        other.likelihood, other.penalty = likelihood, penalty or self.penalty
+        other.seen = likelihood.seen if alone else self.seen
         return other
 
-    def outside(self, folds: Sequence[slice], alone: bool = False) -> Iterator["Objective"]:
-        """Return for each fold the same objective on the others.
-
-        Classes that only the fold has stay free, unless the others are to be taken alone.
-        """
-        for likelihood in self.likelihood.without(folds):
-            other = self.on(likelihood)
-            if alone:
-                other.seen = other.likelihood.seen
-                other.all_seen = bool(other.seen.all())
-            yield other
-
-    def with_penalty(self, penalty: Penalty, at: ScoreMap) -> "Objective":
+    def under(self, penalty: Penalty, at: ScoreMap) -> "Objective":
         """Return the same objective under another penalty, in coordinates that suit it.
 
         The Hessian of a matrix moves with it, so it is that of the last fit.
         """
-        if self.family.slope == "matrix" and isinstance(self.metric, DenseMetric):
-            metric: Any = DenseMetric.of(self.likelihood, self.family, penalty, at)
-        else:
-            metric = self.metric.with_penalty(penalty)
-        other = object.__new__(Objective)
-        other.__dict__.update(self.__dict__, penalty=penalty, metric=metric)
+        other = copy(self)
+        if self.family.slope == "matrix" and self.kind is DenseMetric:
+            other.curvature = self.likelihood.curvature(at, self.family)
+        other.penalty = penalty
+        other.metric = self.kind(other.curvature, self.family, self.seen.size, penalty)
         return other
 
     def pack(self, at: ScoreMap) -> Vector:
         """Return the coordinates of a map."""
-        return self.metric.whiten(self.family.parameters(_shaped(at, self.family)))
+        return self.metric.whiten(self.family.parameters(self.family.shaped(at)))
 
     def unpack(self, omega: Vector) -> ScoreMap:
-        """Return the map at some coordinates."""
+        """Return the map at some coordinates; what validation never saw keeps its slope."""
         slope, bias = self.family.map(self.metric.restore(omega), self.seen.size)
-        if self.family.slope != "shared" and not self.all_seen:
+        if self.family.slope != "shared":
             slope = np.where(self.seen, slope, self.near.slope)
         return ScoreMap(slope, self._centred(bias) if self.family.bias else bias)
 
     def __call__(self, omega: Vector) -> tuple[float, Vector]:
         """Return value and gradient."""
         at = self.unpack(omega)
-        value, (slope, bias) = self.likelihood.value_and_gradient(at)
+        value, of = self.likelihood.value_and_gradient(at)
         extra, pull = self.penalty.value_and_gradient(at)
-        return value + extra, self._whitened(ScoreMap(slope + pull.slope, bias + pull.bias), at)
-
-    def likelihood_gradient(self, omega: Vector) -> Vector:
-        """Return the gradient of the likelihood alone."""
-        at = self.unpack(omega)
-        return self._whitened(self.likelihood.value_and_gradient(at)[1], at)
-
-    def penalty_gradient(self, omega: Vector) -> Vector:
-        """Return the gradient of the penalty alone."""
-        at = self.unpack(omega)
-        return self._whitened(self.penalty.value_and_gradient(at)[1], at)
-
-    def _whitened(self, gradient: ScoreMap, at: ScoreMap) -> Vector:
-        slope = gradient.slope
-        if self.family.slope != "shared" and not self.all_seen:
-            slope = slope * self.seen  # what validation never saw keeps its slope
-        projected = ScoreMap(slope, self._centred(gradient.bias))
-        return self.metric.whiten_gradient(self.family.gradient(projected, at))
+        slope = of.slope + pull.slope
+        if self.family.slope != "shared":
+            slope = slope * self.seen
+        gradient = ScoreMap(slope, self._centred(of.bias + pull.bias))
+        return value + extra, self.metric.whiten_gradient(self.family.gradient(gradient, at))
 
     def _centred(self, bias: Vector) -> Vector:
         """Project on what is identified: unseen classes stay at 0, the others sum to 0."""
-        if self.all_seen:
-            return bias - bias.sum() / bias.size
         seen = self.seen
-        return np.asarray((bias - bias @ seen / max(1, seen.sum())) * seen)
+        return np.asarray((bias - bias @ seen / max(1, np.count_nonzero(seen))) * seen)
 
 
 def fit_map(
@@ -245,88 +231,96 @@ def fit_path(
     ftol: float = 1e-15,
     max_iter: int = 1000,
     exact: bool = False,
-) -> Iterator[FittedPath]:
-    """Fit for each penalty, the strongest first, each from where the last one ended.
+    least: float = np.inf,
+) -> Iterator[CrossFit]:
+    """Cross-fit under each penalty, the strongest first, each from where the last one ended.
 
     Rows lie fold by fold. Fits without a fold have a path of their own, from `starts` or `start`:
     begun at the fit to all rows, and ended early, they would know the fold that they are judged by.
     But for matrices, two quasi-Newton steps away from the fit to all rows forget the fold well
     enough, unless the fit is to be `exact`, which leaves alone classes that only the fold has.
+
+    The path ends where it has become hopeless; `least` is the loss of what there is already.
     """
-    objective, at, without = None, start, list(starts) or [start] * len(folds)
+    objective, before = Objective(likelihood, family, penalties[0], start), np.inf
+    at, without = start, list(starts) or [start] * len(folds)
+    others, own = list(likelihood.without(folds)), [likelihood.on([fold]) for fold in folds]
     for penalty in penalties:
-        objective = (
-            Objective(likelihood, family, penalty, start)
-            if objective is None
-            else objective.with_penalty(penalty, at)
-        )
+        if penalty is not penalties[0]:
+            objective = objective.under(penalty, at)
         fitted = fit_map(objective, at, gtol, max_iter, ftol)
         at = fitted.map
         if exact or family.slope == "matrix":
-            others = zip(objective.outside(folds, alone=exact), without, strict=True)
-            without = [fit_map(other, near, gtol, max_iter, ftol).map for other, near in others]
+            for i, rows in enumerate(others):
+                outside = objective.on(rows, alone=exact)
+                without[i] = fit_map(outside, without[i], gtol, max_iter, ftol).map
         else:
-            without = list(_without_folds(objective, at, folds))
-        yield FittedPath(penalty, fitted, tuple(without))
+            without = _without_folds(objective, at, own, others)
+        nats = sum(rows.value(near) for rows, near in zip(own, without, strict=True))
+        yield CrossFit(penalty, fitted, tuple(without), float(nats))
+        least = min(least, nats)
+        if nats > max(before, least + HOPELESS):
+            return
+        before = nats
 
 
 def _without_folds(
-    objective: Objective, at: ScoreMap, folds: Sequence[slice]
-) -> Iterator[ScoreMap]:
+    objective: Objective,
+    at: ScoreMap,
+    own: Sequence[LabelLikelihood],
+    others: Sequence[LabelLikelihood],
+) -> list[ScoreMap]:
     """Fit without each fold, by two quasi-Newton steps from the fit to all rows.
 
     The first follows the gradient of the fold alone; the second corrects it by what the gradient
     has become (one BFGS update).
     """
-    omega = objective.pack(at)
-    own = [objective.on(objective.likelihood.on([fold])) for fold in folds]
-    gradients = [each.likelihood_gradient(omega) for each in own]
-    total = objective.penalty_gradient(omega) + sum(gradients)
-    for gradient, outside in zip(gradients, objective.outside(folds), strict=True):
-        before = total - gradient if len(folds) > 1 else total
-        step = -before * (objective.likelihood.total / outside.likelihood.total)
-        _, after = outside(omega + step)
+    omega, found = objective.pack(at), []
+    gradients = [objective.on(fold, Penalty())(omega)[1] for fold in own]
+    total = objective.on(objective.likelihood.on([]))(omega)[1] + sum(gradients)
+    for gradient, rows in zip(gradients, others, strict=True):
+        before = total - gradient if len(own) > 1 else total
+        step = -before * (objective.likelihood.total / rows.total)
+        after = objective.on(rows)(omega + step)[1]
         change = after - before
         length = float(step @ change)
         if length > 0:
             along = float(step @ after) / length
             turned = after - along * change
             step = step - turned + (float(change @ turned) / length - along) * step
-        yield objective.unpack(omega + step)
+        found.append(objective.unpack(omega + step))
+    return found
 
 
-@dataclass(frozen=True)
 class DenseMetric:
     """Coordinates in which the Hessian at the start is the identity.
 
     LAPACK is called directly: SciPy's checks of its input take longer than a small solve.
     """
 
-    curvature: Vector
-    family: Family
-    n_classes: int
-    factor: Vector
-
-    @classmethod
-    def of(
-        cls, likelihood: LabelLikelihood, family: Family, penalty: Penalty, near: ScoreMap
-    ) -> "DenseMetric":
-        curvature = likelihood.curvature(near, family)
-        return cls(curvature, family, near.bias.size, curvature).with_penalty(penalty)
-
-    def with_penalty(self, penalty: Penalty) -> "DenseMetric":
-        K, matrix = self.n_classes, self.curvature.copy()
-        n_slopes = matrix.shape[0] - K * self.family.bias
+    def __init__(self, curvature: Vector, family: Family, n_classes: int, penalty: Penalty) -> None:
+        matrix = curvature.copy()
+        n_slopes = matrix.shape[0] - n_classes * family.bias
         slopes, even = slice(0, n_slopes), np.ones(n_slopes)
-        if self.family.slope == "matrix":
-            even = np.eye(K).ravel()
+        if family.slope == "matrix":
+            even = np.eye(n_classes).ravel()
         mean = np.outer(even, even) / even.sum()
         if n_slopes > 1:
             matrix[slopes, slopes] += penalty.slope * (np.eye(n_slopes) - mean)
         matrix[slopes, slopes] += penalty.temperature / even.sum() * mean
         diagonal = np.arange(n_slopes, matrix.shape[0])
         matrix[diagonal, diagonal] += penalty.bias
-        return replace(self, factor=_root(matrix))
+        # it may be singular, up to rounding in float32
+        unit = np.sqrt(np.maximum(matrix.diagonal(), 0.0) + 1e-7)
+        scaled = matrix / np.outer(unit, unit)
+        self.factor = np.asfortranarray(np.diag(unit))
+        for jitter in (1e-7, 1e-5, 1e-3):
+            try:
+                factor = cholesky(scaled + jitter * np.eye(unit.size), lower=True)
+            except LinAlgError:
+                continue
+            self.factor = np.asfortranarray(unit[:, None] * factor)
+            break
 
     def whiten(self, theta: Vector) -> Vector:
         return self.factor.T @ theta
@@ -338,7 +332,6 @@ class DenseMetric:
         return np.asarray(dtrtrs(self.factor, gradient, lower=1)[0])
 
 
-@dataclass(frozen=True)
 class DiagonalMetric:
     """Coordinates in units of the curvature of each parameter, or of slope and bias of a class.
 
@@ -346,33 +339,20 @@ class DiagonalMetric:
     estimates are independent.
     """
 
-    curvature: Vector
-    mixed: Vector
-    n_slopes: int
-    pivot: Vector
-    unit: Vector
-
-    @classmethod
-    def of(
-        cls, likelihood: LabelLikelihood, family: Family, penalty: Penalty, near: ScoreMap
-    ) -> "DiagonalMetric":
-        curvature, mixed = likelihood.diagonal(near, family)
-        n_slopes = curvature.size - mixed.size * family.bias
-        if n_slopes == 1 or not family.bias:
-            mixed = np.zeros(0)
-        return cls(curvature, mixed, n_slopes, mixed, curvature).with_penalty(penalty)
-
-    def with_penalty(self, penalty: Penalty) -> "DiagonalMetric":
-        diagonal = self.curvature.copy()
+    def __init__(
+        self, curvature: tuple[Vector, Vector], family: Family, n_classes: int, penalty: Penalty
+    ) -> None:
+        diagonal, mixed = curvature[0].copy(), curvature[1]
+        self.n_slopes = diagonal.size - n_classes * family.bias
         slopes, biases = diagonal[: self.n_slopes], diagonal[self.n_slopes :]
         slopes += penalty.slope + penalty.temperature / self.n_slopes**2
         biases += penalty.bias
         diagonal += 1e-7 * diagonal.mean() + 1e-7
-        pivot = np.zeros(0)
-        if self.mixed.size:
-            pivot = self.mixed / biases
-            slopes -= (1 - 1e-7) * pivot * self.mixed
-        return replace(self, pivot=pivot, unit=np.sqrt(diagonal))
+        self.pivot = np.zeros(0)
+        if biases.size == slopes.size:
+            self.pivot = mixed / biases
+            slopes -= (1 - 1e-7) * self.pivot * mixed
+        self.unit = np.sqrt(diagonal)
 
     def whiten(self, theta: Vector) -> Vector:
         return self._moved(theta, 1.0) * self.unit
@@ -394,68 +374,34 @@ class DiagonalMetric:
         return theta
 
 
-@dataclass(frozen=True)
 class KroneckerMetric:
     """Coordinates in which the product of mean covariances of labels and features is the identity.
 
     Features are scaled so that a penalty on slopes is one on the biases.
     """
 
-    covariance: tuple[Vector, Vector]
-    products: tuple[Vector, Vector]
-    scale: Vector
-    root: Vector
-
-    @classmethod
-    def of(cls, likelihood: LabelLikelihood, penalty: Penalty, near: ScoreMap) -> "KroneckerMetric":
-        covariance, products = likelihood.factors(near)
+    def __init__(
+        self, factors: tuple[Vector, Vector], _: Family, n_classes: int, penalty: Penalty
+    ) -> None:
+        covariance, products = factors
         spread = np.sqrt(penalty.slope / penalty.bias) if penalty.slope and penalty.bias else 1.0
-        scale = np.append(np.full(near.bias.size, spread), 1.0)
-        products = products / np.outer(scale, scale)
-        empty = np.zeros((0, 0))
-        metric = cls(_eigen(covariance), _eigen(products), scale, empty)
-        return metric.with_penalty(penalty)
-
-    def with_penalty(self, penalty: Penalty) -> "KroneckerMetric":
-        curvature = np.outer(self.products[0], self.covariance[0]) + penalty.bias
-        return replace(self, root=np.sqrt(curvature + 1e-7 * curvature.mean() + 1e-7))
+        self.scale = np.append(np.full(n_classes, spread), 1.0)[:, None]
+        labels, self.of_labels = eigh(covariance)
+        features, self.of_features = eigh(products / (self.scale * self.scale.T))
+        curvature = np.outer(np.maximum(features, 0.0), np.maximum(labels, 0.0)) + penalty.bias
+        self.root = np.sqrt(curvature + 1e-7 * curvature.mean() + 1e-7)
 
     def whiten(self, theta: Vector) -> Vector:
-        scaled = theta.reshape(self.scale.size, -1) * self.scale[:, None]
-        return np.ravel(self.root * (self.products[1].T @ scaled @ self.covariance[1]))
+        scaled = theta.reshape(self.root.shape) * self.scale
+        return np.ravel(self.root * (self.of_features.T @ scaled @ self.of_labels))
 
     def restore(self, omega: Vector) -> Vector:
         turned = omega.reshape(self.root.shape) / self.root
-        return np.ravel(self.products[1] @ turned @ self.covariance[1].T / self.scale[:, None])
+        return np.ravel(self.of_features @ turned @ self.of_labels.T / self.scale)
 
     def whiten_gradient(self, gradient: Vector) -> Vector:
-        scaled = gradient.reshape(self.scale.size, -1) / self.scale[:, None]
-        return np.ravel((self.products[1].T @ scaled @ self.covariance[1]) / self.root)
-
-
-def _root(matrix: Vector) -> Vector:
-    """Return the Cholesky factor of a matrix that may be singular, up to rounding in float32."""
-    unit = np.sqrt(np.maximum(matrix.diagonal(), 0.0) + 1e-7)
-    scaled = matrix / np.outer(unit, unit)
-    for jitter in (1e-7, 1e-5, 1e-3):
-        try:
-            factor = cholesky(scaled + jitter * np.eye(unit.size), lower=True)
-        except LinAlgError:
-            continue
-        return np.asfortranarray(unit[:, None] * factor)
-    return np.asfortranarray(np.diag(unit))
-
-
-def _eigen(matrix: Vector) -> tuple[Vector, Vector]:
-    values, vectors = eigh(matrix)
-    return np.maximum(values, 0.0), vectors
-
-
-def _shaped(at: ScoreMap, family: Family) -> ScoreMap:
-    """Return a map with the slopes of a family: a temperature is a matrix too."""
-    if family.slope == "matrix" and at.slope.ndim == 1:
-        return at._replace(slope=np.diag(at.slope))
-    return at
+        scaled = gradient.reshape(self.root.shape) / self.scale
+        return np.ravel((self.of_features.T @ scaled @ self.of_labels) / self.root)
 
 
 def _exhausted(n_iter: int) -> str:
@@ -467,8 +413,8 @@ def _exhausted(n_iter: int) -> str:
 
 __all__ = [
     "TEMPERATURE",
+    "CrossFit",
     "FittedMap",
-    "FittedPath",
     "Objective",
     "Penalty",
     "fit_map",

@@ -44,6 +44,12 @@ class Family(NamedTuple):
     slope: Literal["shared", "vector", "matrix"]
     bias: bool
 
+    def shaped(self, of: ScoreMap) -> ScoreMap:
+        """Return a map with the slopes of the family: a temperature is a matrix too."""
+        if self.slope == "matrix" and of.slope.ndim == 1:
+            return of._replace(slope=np.diag(of.slope))
+        return of
+
     def parameters(self, of: ScoreMap) -> Vector:
         """Return the free numbers of a map."""
         slope = np.log(of.slope[:1]) if self.slope == "shared" else of.slope.ravel()

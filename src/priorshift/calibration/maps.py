@@ -19,13 +19,10 @@ from scipy.special import softmax
 from priorshift._typing import Floats, Vector
 from priorshift.border import (
     SUM_TOLERANCE,
-    TensorTable,
     check_numbers,
     map_blocks,
-    on_device,
     require_keys,
     row_blocks,
-    softmax_of,
 )
 
 TINY = float(np.finfo(np.float32).tiny)
@@ -100,8 +97,6 @@ class CalibrationAverage:
 
     def apply(self, values: Any, *, from_logits: bool = False) -> Any:
         """Calibrate clean probabilities, or logits, block by block; a table when it is read."""
-        if on_device(values):
-            return _apply_on_device(self.maps, self.weights, values, from_logits)
         return map_blocks(partial(_calibrate, self, from_logits), values, values.shape[1])
 
     def to_dict(self) -> dict[str, Any]:
@@ -186,26 +181,6 @@ def apply_each(calibrations: Sequence[Calibration], values: Floats) -> Iterator[
                 block *= weight
                 calibrated[rows] += block
         yield calibrated
-
-
-def _apply_on_device(
-    maps: tuple[CalibrationMap, ...],
-    weights: tuple[float, ...],
-    table: TensorTable,
-    from_logits: bool,
-) -> TensorTable:
-    xp, blocks = table.xp, []
-    tiny = table.constant(TINY)
-    there = [[table.constant(part) for part in (m.floor, m.slope, m.bias)] for m in maps]
-    for block in table.on_device():
-        proba, total = softmax_of(xp, block) if from_logits else block, 0.0
-        for weight, (floor, slope, bias) in zip(weights, there, strict=True):
-            raised = proba + floor
-            z = xp.log(xp.where(raised < tiny, tiny, raised))
-            linear = z * slope if slope.ndim == 1 else z @ slope
-            total = total + weight * softmax_of(xp, linear + bias)
-        blocks.append(total)
-    return TensorTable(table.joined(blocks))
 
 
 def floored_log(proba: Floats, floor: float | Vector) -> Any:

@@ -12,7 +12,6 @@ import numpy as np
 
 from priorshift._typing import Labels
 from priorshift.border import read_decisions, read_labels, some
-from priorshift.border.columns import common_classes
 from priorshift.cli import _options as options
 from priorshift.cli import _read as read
 from priorshift.cli._console import document, emit, show_table, tell
@@ -25,7 +24,7 @@ from priorshift.cli._data import (
 )
 from priorshift.cli._errors import command
 from priorshift.cli._main import BAD_DATA
-from priorshift.files import PredictionFile
+from priorshift.files import PredictionFile, common_classes
 
 SHOWN_ROWS, SHOWN_CLASSES = 3, 25
 """First rows that are shown, and classes of them."""

@@ -30,8 +30,14 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.files import PANDAS_INDEX, PredictionFile, open_predictions
-from priorshift.groups import read_groups
+from priorshift.files import (
+    PANDAS_INDEX,
+    PredictionFile,
+    common_classes,
+    explain_classes,
+    find_class_columns,
+    open_predictions,
+)
 from priorshift.solvers import ADVICE
 
 CONFIDENCE_LEVEL = 0.95
@@ -376,7 +382,7 @@ def _read_probabilities(
         given = (request.source_priors, request.source_label_priors, request.known_priors)
         known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
     files, columns = by_class(opened, known, request)
-    columns = columns or border.columns.common_classes(files)
+    columns = columns or common_classes(files)
     if request.adapter is not None:
         names = known if files[0].names is None else files[0].names
         if missing := [name for name in known if name not in names]:
@@ -395,7 +401,7 @@ def _read_probabilities(
                 note(f"{file.where} does not name its columns; taken in the order {order}.")
         others = [file for file in files if set(file.names or columns) != set(columns)]
         if any(file.kind == "logits" for file in others):
-            note(border.columns.explain_classes(files, columns))
+            note(explain_classes(files, columns))
     if request.drop_missing:
         missing_numbers = [np.isnan(file.values(columns)).any(axis=1) for file in files]
         files, labels = _drop_missing(files, labels, missing_numbers)
@@ -485,7 +491,7 @@ def by_class(
     if chosen is not None:
         return tuple(file.meant(renormalise=renormalise) for file in opened), chosen
     far = border.rounding(len(known)) if renormalise and known else border.SUM_TOLERANCE
-    found = border.columns.find_class_columns(opened, known, far, columns, positive)
+    found = find_class_columns(opened, known, far, columns, positive)
     if found.remark:
         note(found.remark)
     renormalise &= found.binary is None
@@ -590,7 +596,7 @@ def _key_columns(file: PredictionFile) -> border.join.Columns:
 def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
     """Read the group of each row: text, or whole numbers, so that week 10 comes after week 2."""
     try:
-        groups = border.as_text(read_groups(read.read_cells(file, name, option)))
+        groups = border.as_text(border.read_groups(read.read_cells(file, name, option)))
     except ValueError as error:
         raise ValueError(f"{name!r} in {file.where}: {error}") from None
     empty = np.flatnonzero(groups == "")

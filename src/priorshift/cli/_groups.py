@@ -86,9 +86,7 @@ def _show(
             f"Groups are by SCM-L of outputs that {found.method} calibrated, so that (pooled) is "
             f"not what {found.method} estimates of all rows."
         )
-    statuses, counts = np.unique(found.status, return_counts=True)
-    parts = (f"{n} {status}" for status, n in zip(statuses.tolist(), counts, strict=True))
-    note(f"{', '.join(parts)}; source priors: {found.pooled.source_priors_from}.")
+    note(f"{found.statuses}; source priors: {found.pooled.source_priors_from}.")
 
 
 def _as_csv(found: GroupEstimates, verdicts: Verdicts, like: PredictionFile) -> str:

@@ -12,9 +12,8 @@ import numpy as np
 from priorshift._typing import Labels, Vector
 from priorshift.adapt import check_costs, priors_from_labels, priors_from_predictions
 from priorshift.border import as_text, check_priors, some
-from priorshift.border.columns import match_table
 from priorshift.cli._read import match_labels, read_rows, text_labels
-from priorshift.files import PredictionFile, open_predictions
+from priorshift.files import PredictionFile, match_table, open_predictions
 
 COUNTED = ("priors", "prior", "count", "counts")
 OF_A_TARGET = ("priors", "prior", "source_priors", "count", "counts")

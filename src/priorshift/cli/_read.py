@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from priorshift import border
 from priorshift._typing import Floats, Labels, Mask
 from priorshift.adapt import reweight
-from priorshift.files import PredictionFile
+from priorshift.files import PredictionFile, explain_classes, say_different
 
 Columns = tuple[str, ...] | None
 
@@ -37,8 +37,7 @@ def read_rows(
     if columns is not None and len(columns) != rows.shape[1]:
         raise ValueError(
             f"{len(columns)} classes are named ({border.some(columns)}) but {file.where} has "
-            f"{rows.shape[1]} columns of predictions. "
-            + border.columns.explain_classes(files, columns)
+            f"{rows.shape[1]} columns of predictions. " + explain_classes(files, columns)
         )
     small = in_memory or rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES
     if small and not border.is_array(rows):
@@ -78,7 +77,7 @@ def _say_what_is_wrong(
             for each in files:
                 every = as_proba(each.rows(each.names), each)
                 border.check_proba(every, name=each.where, tables=True)
-            return border.columns.say_different(files)
+            return say_different(files)
     hint = ""
     if 0 not in rows.shape:
         missing, first, negative = zip(*border.map_reduce(_count_faults, rows), strict=True)
@@ -91,7 +90,7 @@ def _say_what_is_wrong(
         if any(negative) and file.kind == "proba":
             hint = "" if "--logits" in str(error) else "Add --logits if these are logits. "
     said = re.sub(r"(^|at )row (\d+)", lambda at: at[1] + file.place(int(at[2])), str(error))
-    return f"{said} {hint}{border.columns.explain_classes(files, columns)}".strip()
+    return f"{said} {hint}{explain_classes(files, columns)}".strip()
 
 
 def _count_faults(block: border.Block, rows: slice) -> list[tuple[int, int, bool]]:
@@ -159,7 +158,7 @@ def match_labels(
     if hint:
         hint = f"These {hint}"
     elif not (hint := border.columns.misspelt(called, np.unique(labels).tolist())) and files:
-        hint = border.columns.explain_classes(files, called)
+        hint = explain_classes(files, called)
     n = f"{np.count_nonzero(np.isin(labels, strange)):,} of {labels.size:,} rows"
     raise ValueError(
         f"{where} has labels that are not among the classes: {border.some(strange.tolist())}; the "

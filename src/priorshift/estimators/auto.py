@@ -33,7 +33,6 @@ from priorshift.adapt import Goal, GoalName, log_savings, prior_ratio
 from priorshift.border import (
     NO_PRIOR,
     Rows,
-    check_count,
     check_positive,
     judged_rows,
     row_blocks,
@@ -41,11 +40,11 @@ from priorshift.border import (
     some,
     times,
 )
-from priorshift.calibration import CalibrationAverage, apply_each, average_calibration
+from priorshift.calibration import CalibrationAverage, apply_each
 from priorshift.counts import Confusion, model_columns, shrunk_columns
-from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
-from priorshift.estimators.data import GIVEN, Validation, find_mismatch, source_balance
+from priorshift.estimators.data import GIVEN, Validation, find_mismatch
+from priorshift.estimators.mean import JACKKNIFE_ROWS, CalibratedMean
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate
 from priorshift.estimators.shares import (
@@ -89,10 +88,8 @@ nats it may be from the best."""
 STRENGTHS = (1.0, 0.5)
 """Powers of the ratio of priors that are tried in turn, until adapting is expected to help."""
 
-JACKKNIFE_ROWS = 5000
 MAP_NUMBERS = 1_000_000
-"""Rows of the target that are calibrated again without each fold; numbers of a table of them that
-each of the averaged maps calibrates by itself."""
+"""Numbers of a table of rows of the target that each of the averaged maps calibrates by itself."""
 
 NO_LIKELIHOOD = 1e-30
 """A row of less is impossible at the believed priors: in float32 its posterior is not known."""
@@ -276,7 +273,7 @@ def _adapted(y_proba: Any, ratio: Vector) -> Vector:
     return np.asarray(adapted / total)
 
 
-class Auto(PriorEstimator):
+class Auto(CalibratedMean):
     r"""Calibrate, estimate, and adapt only where that is expected to help.
 
     1. Outputs are calibrated by an average of maps: as they came, a temperature with a bias per
@@ -332,9 +329,6 @@ class Auto(PriorEstimator):
         "and adapts only where that is expected to help"
     )
     reference = ALEXANDARI
-    decision = "soft"
-    outputs = "calibrated"
-    _keeps_rows = True
     _batch = "calibrated"
 
     def __init__(
@@ -353,28 +347,12 @@ class Auto(PriorEstimator):
         self, y_proba: ArrayLike | None = None, y: ArrayLike | None = None, **given: Any
     ) -> Self:
         """Calibrate on a labelled validation set; arguments as in `PriorEstimator.fit`."""
-        check_count(self.cv, "cv", least=2)
         check_positive(self.caution, "caution")
         super().fit(y_proba, y, **given)
         self._goal = Goal.of(self.costs, self.goal, self.classes_)
-        rows, evidence = self._labelled_rows(), self._evidence
-        self._balance = source_balance(evidence)
-        seen = self.confusion_.seen
-        if not self._balance.priors[seen].any():
-            raise ValueError(
-                f"validation has no sample of any class of {argument('source_label_priors')}; add "
-                "such samples, or use EM."
-            )
+        rows, evidence, seen = self._labelled_rows(), self._evidence, self.confusion_.seen
         found = None if self._balance.given else find_mismatch(evidence)
         self._mismatch = None if found is None else f"{found}; Auto corrects for it."
-        self._calibration = average_calibration(
-            rows.y_proba,
-            rows.labels,
-            rows.weight,
-            self._balance.priors,
-            n_folds=self.cv,
-            random_state=self.random_state,
-        )
         order, calibrated = self._calibration.order, self._calibration.y_proba
         y, weight = rows.labels[order], rows.weight[order]
         decisions = decide(rows.y_proba, np.ones(self.classes_.size), self._goal)[order]
@@ -409,14 +387,6 @@ class Auto(PriorEstimator):
         error = np.sqrt(found.noise.diagonal() + labelled / rows.labels.size)
         high, low = np.maximum(found.priors, labelled), np.minimum(found.priors, labelled)
         return bool(((apart > 4 * error) & (high > 2 * low)).any())
-
-    def partial_fit(self, *_: Any, **__: Any) -> Self:
-        """Refuse: calibrating needs all of validation at once."""
-        raise ValueError("Auto calibrates on all of validation at once; use fit.")
-
-    @property
-    def _denominator(self) -> Vector:
-        return self._balance.priors  # calibrated outputs stand for label priors
 
     def _estimate_within(
         self, y_proba: Rows, dense: Rows, request: IntervalRequest

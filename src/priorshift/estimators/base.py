@@ -260,8 +260,13 @@ class PriorEstimator(BaseEstimator):
         """Add a batch of validation data; only what the method needs of it is kept.
 
         The first call needs `classes` and accepts source priors as `fit` does. The result does not
-        depend on how you cut the data into batches: it is that of one `fit` on all of them.
+        depend on how you cut the data into batches: it is that of one `fit` on all of them. Methods
+        that need more than sums over rows, such as Auto, have `fit` alone.
         """
+        if self._keeps_rows:
+            raise ValueError(
+                f"{type(self).__name__} needs the rows of all of validation at once; use fit."
+            )
         before = None
         if hasattr(self, "classes_"):
             before = self._evidence
@@ -289,8 +294,7 @@ class PriorEstimator(BaseEstimator):
             classes=classes,
             sample_weight=sample_weight,
         )
-        rows = evidence.rows if self._keeps_rows else None
-        evidence = replace(evidence, rows=rows, named=False)  # batches may be frames or not
+        evidence = replace(evidence, rows=None, named=False)  # batches may be frames or not
         evidence = evidence if before is None else before + evidence
         return self._settle(evidence, partial=True)
 

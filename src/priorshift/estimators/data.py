@@ -32,7 +32,6 @@ from priorshift.border import (
     check_proba,
     check_sample_weight,
     check_source_mass,
-    classes_of_labels,
     classes_of_priors,
     column_of,
     known_labels,
@@ -112,17 +111,6 @@ class Validation:
         """Sort rows independently of the order of rows and classes, so that folds are, too."""
         own = self.y_proba[np.arange(self.labels.size), self.labels]
         return self.take(np.lexsort((self.y_proba.max(axis=1), own)))
-
-    def __add__(self, other: "Validation") -> "Validation":
-        """Append the rows of another batch."""
-        weight = None
-        if self.sample_weight is not None or other.sample_weight is not None:
-            weight = np.concatenate([self.weight, other.weight])
-        return Validation(
-            np.concatenate([self.y_proba, other.y_proba]),
-            np.concatenate([self.labels, other.labels]),
-            weight,
-        )
 
     def balanced_weight(self, label_priors: Vector | None) -> Vector:
         """Return row weights that give validation the class balance of the source, if known."""
@@ -370,8 +358,8 @@ class Evidence:
     def __add__(self, other: "Evidence") -> "Evidence":
         if self.predicted is None or other.predicted is None:
             return other
-        added: dict[str, Any] = {}
-        for name in (*COUNTS, "rows"):
+        added: dict[str, Any] = {"rows": None}
+        for name in COUNTS:
             mine, theirs = getattr(self, name), getattr(other, name)
             added[name] = None if mine is None or theirs is None else mine + theirs
         return replace(self, **added)
@@ -436,7 +424,7 @@ def read_evidence(
                 "fit(classes=[...])."
             )
         else:
-            names = classes_of_labels(np.zeros(0), classes)
+            names = check_classes(classes)
     else:
         labels: Indices | None = None
         if y is not None:

@@ -28,11 +28,11 @@ from priorshift.calibration import (
     apply_each,
     average_calibration,
 )
-from priorshift.estimators.auto import Auto
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.data import SourceBalance, source_balance
 from priorshift.estimators.references import GONZALEZ
 from priorshift.estimators.result import PriorEstimate
+from priorshift.exceptions import argument
 from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import Solution
 
@@ -91,7 +91,7 @@ class CalibratedMean(PriorEstimator):
         self.cv, self.random_state = cv, random_state
 
     @classmethod
-    def beside(cls, auto: Auto) -> Self:
+    def beside(cls, auto: CalibratedMean) -> Self:
         """Return the mean by the calibration that Auto has fitted already."""
         fitted = cls(cv=auto.cv, random_state=auto.random_state)
         own = auto.get_params()
@@ -116,6 +116,11 @@ class CalibratedMean(PriorEstimator):
         super().fit(y_proba, y, **given)
         rows = self._labelled_rows()
         self._balance: SourceBalance = source_balance(self._evidence)
+        if not self._balance.priors[self.confusion_.seen].any():
+            raise ValueError(
+                f"validation has no sample of any class of {argument('source_label_priors')}; add "
+                "such samples, or use EM."
+            )
         self._calibration: AveragedCalibration = average_calibration(
             rows.y_proba,
             rows.labels,
@@ -132,10 +137,6 @@ class CalibratedMean(PriorEstimator):
         found = np.empty_like(self._calibration.y_proba)
         found[self._calibration.order] = self._calibration.y_proba
         return found
-
-    def partial_fit(self, *_: Any, **__: Any) -> Self:
-        """Refuse: calibrating needs all of validation at once."""
-        raise ValueError("CalibratedMean calibrates on all of validation at once; use fit.")
 
     @property
     def _denominator(self) -> Vector:

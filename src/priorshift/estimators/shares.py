@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dpotri
 from scipy.special import ndtr, stdtrit
 
 from priorshift._typing import Floats, Vector
-from priorshift.adapt import prior_ratio
+from priorshift.estimators.data import posterior_problem
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes, score_bounds
 from priorshift.solvers import Mixture, dirichlet_posterior, maximise
 
@@ -108,12 +108,14 @@ def estimate_shares(
     `refits` are posteriors of the same rows, or some of them, by calibrators that were fitted
     without a fold each.
     """
-    problem = _problem(y_proba, source_priors)
+    alpha = 1 + PSEUDO_COUNT
+    problem = posterior_problem(y_proba, source_priors, alpha)
     first = maximise(problem, tol=TOL, start=source_priors)
     noise = _laplace(problem, first.value)
     n_iter, without = first.n_iter, []
     for refit in refits:
-        found = maximise(_problem(refit, source_priors), tol=TOL, start=first.value)
+        again = posterior_problem(refit, source_priors, alpha)
+        found = maximise(again, tol=TOL, start=first.value)
         without.append(found.value)
         n_iter += found.n_iter
     jackknife = _jackknife(np.array(without), noise)
@@ -134,7 +136,8 @@ def estimate_shares(
 def likeliest_shares(y_proba: Floats, source_priors: Vector, start: Vector) -> Vector:
     """Return the shares of the largest likelihood, with half a row added to each class."""
     start = np.maximum(start, TINY_SHARE)
-    return maximise(_problem(y_proba, source_priors), tol=TOL, start=start / start.sum()).value
+    problem = posterior_problem(y_proba, source_priors, 1 + PSEUDO_COUNT)
+    return maximise(problem, tol=TOL, start=start / start.sum()).value
 
 
 def share_interval(
@@ -188,11 +191,6 @@ def _realised(problem: Mixture, priors: Vector, tempering: float) -> Vector:
     if not realised.any():
         return priors  # no row is possible under the source priors: there is nothing to learn
     return priors + tempering * (realised / realised.sum() - priors)
-
-
-def _problem(y_proba: Floats, source_priors: Vector) -> Mixture:
-    scale = prior_ratio(np.ones_like(source_priors), source_priors)
-    return Mixture.of(y_proba, scale=scale, alpha=1 + PSEUDO_COUNT)
 
 
 def _laplace(problem: Mixture, p: Vector) -> Vector:

@@ -4,6 +4,7 @@ from priorshift.evidence._actions import (
     Acted,
     Strata,
     act,
+    adapt_rows,
     draw_rows_to_label,
     fit_mean,
     measure_gains,
@@ -18,14 +19,13 @@ from priorshift.evidence._backtest import (
     FEWEST_GROUPS,
     Backtest,
     backtest,
-    read_groups,
+    name_groups,
     replay,
 )
 from priorshift.evidence._detect import detect_shift
 from priorshift.evidence._diagnose import (
     Diagnostics,
     Expected,
-    ExpectedNumber,
     diagnose,
     expected_accuracy,
     expected_score,

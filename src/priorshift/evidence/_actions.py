@@ -22,7 +22,7 @@ from scipy.special import ndtr, stdtrit
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.adapt import Goal, log_savings, prior_ratio, reweight
-from priorshift.border import Predictions, as_generator
+from priorshift.border import as_generator
 from priorshift.estimators import Auto, CalibratedMean, PriorEstimate, PriorEstimator
 from priorshift.verdict import Action, Gain, Promise
 
@@ -55,6 +55,16 @@ def ungated(estimate: PriorEstimate) -> PriorEstimate:
     return estimate if estimate.strength > 0 else estimate.with_action("adapt")
 
 
+def adapt_rows(estimate: PriorEstimate, y_proba: Floats) -> Floats:
+    """Adapt clean rows as the estimate's own `adapt` does, without asking again what they are."""
+    estimate._require_source()
+    if estimate.calibrator is not None:
+        y_proba = estimate.calibrator.apply(y_proba)
+    target = estimate.priors if estimate.adapts_to is None else estimate.adapts_to
+    ratio: Vector = prior_ratio(target, estimate.source_priors) ** estimate.strength
+    return np.asarray(reweight(y_proba, ratio))
+
+
 def act(
     estimate: PriorEstimate, mean: PriorEstimate, y_proba: Floats, calibrated: Floats | None = None
 ) -> Acted:
@@ -66,7 +76,7 @@ def act(
         assert mean.calibrator is not None
         calibrated = mean.calibrator.apply(y_proba)
     if estimate.decision is None:
-        adapted = ungated(estimate).adapt(Predictions.from_checked(y_proba))
+        adapted = adapt_rows(ungated(estimate), y_proba)
     else:  # Auto has calibrated alike
         adapted = reweight(calibrated, prior_ratio(estimate.priors, estimate.source_priors))
     return Acted(y_proba, calibrated, adapted)

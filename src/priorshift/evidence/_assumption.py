@@ -24,7 +24,6 @@ squares with a spread of p, so the deviation of a function answers a row x with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,21 +39,19 @@ from priorshift.border import (
     read_decisions,
     sum_by,
 )
-from priorshift.evidence._deviations import (
+from priorshift.evidence._results import AssumptionTest
+from priorshift.evidence._samples import (
+    MOST_DECIMALS,
     Power,
+    Samples,
+    as_file,
+    at_one_precision,
     draw_noise,
     draw_signed,
     group_size,
     p_value,
-    whiten_deviations,
-)
-from priorshift.evidence._results import AssumptionTest
-from priorshift.evidence._samples import (
-    MOST_DECIMALS,
-    Samples,
-    as_file,
-    at_one_precision,
     read_samples,
+    whiten_deviations,
     without_repeats,
 )
 from priorshift.solvers import nearest_mixtures, simplex_least_squares
@@ -139,7 +136,7 @@ def assumption_of(
         part = samples.rows(*(np.sort(rng.permutation(size)[:most]) for size in sizes))
     part, *repeated = clean if clean and part is samples else without_repeats(part)
     enough = part.n_target >= 2 and part.n_val >= 2 and int(part.class_counts.max()) >= 2
-    found = Comparison.of(part) if enough else None
+    found = Comparison(part) if enough else None
     answer: tuple[float, float, int, float | None] | None = None
     sides = samples.y_proba_val, samples.y_proba_target
     certain = all((side.max(axis=1) == 1).all() for side in sides)  # decisions, no probabilities
@@ -203,13 +200,22 @@ def ranks(score: Vector, group: Indices) -> Vector:
     return found
 
 
-@dataclass(frozen=True)
 class Comparison:
     """Functions of rows that tell how sure the classifier is, and their means on both sides.
+
+    The priors are estimated from mean probabilities, weighted by their noise at the priors.
 
     Attributes
     ----------
     samples : Samples
+    priors : ndarray of shape (K,)
+        Of the nearest mixture.
+    response : ndarray of shape (K, K)
+        R: how the priors move with noise of mean probabilities.
+    variance : ndarray of shape (K,)
+        Of the priors.
+    worth : float
+        How many rows of the target validation is worth.
     features : ndarray of shape (n_val + n_target, n_features)
         Probabilities, then the functions: `N_POOLED` of all rows, then one per decision of
         `compared`. Validation comes first.
@@ -221,49 +227,29 @@ class Comparison:
         Means on validation.
     deviation : ndarray of shape (n_features - K,)
         How far the target's means of the functions are from the nearest mixture's.
-    priors : ndarray of shape (K,)
-        Of the nearest mixture.
-    response : ndarray of shape (K, K)
-        R: how the priors move with noise of mean probabilities.
-    variance : ndarray of shape (K,)
-        Of the priors.
-    worth : float
-        How many rows of the target validation is worth.
     """
 
-    samples: Samples
-    features: Vector
-    predicted: Indices
-    compared: Indices
-    by_class: Vector
-    deviation: Vector
-    priors: Vector
-    response: Vector
-    variance: Vector
-    worth: float
-
-    @classmethod
-    def of(cls, samples: Samples) -> Comparison:
-        """Estimate the priors from mean probabilities, weighted by their noise at the priors."""
-        seen = samples.class_counts > 0
-        priors = seen / np.count_nonzero(seen)
+    def __init__(self, samples: Samples) -> None:
+        seen, n = samples.class_counts > 0, samples.n_val
+        K, p = seen.size, seen / np.count_nonzero(seen)
         # twice, each time with the noise at the last priors
         for _ in range(2):
-            W = whiten_deviations(samples, priors)
+            W = whiten_deviations(samples, p)
             A, b = W.T @ samples.C, W.T @ samples.q
-            priors = np.zeros(seen.size)
-            priors[seen] = simplex_least_squares(A[:, seen], b, tol=1e-9).value
+            p = np.zeros(K)
+            p[seen] = simplex_least_squares(A[:, seen], b, tol=1e-9).value
+        self.samples, self.priors, self.worth = samples, p, samples.effective_size(p)
         # least squares of moves that sum to 0; a share p varies by p at the most
-        root = np.sqrt(priors)
+        root = np.sqrt(p)
         scaled = A * root
-        normal = scaled.T @ scaled + np.eye(seen.size)
+        normal = scaled.T @ scaled + np.eye(K)
         solved = np.linalg.solve(normal, np.column_stack([scaled.T, root]))
         moves, ones = solved[:, :-1], solved[:, -1]
-        response = root[:, None] * (moves - np.outer(ones, root @ moves / (root @ ones)))
-        variance = (response**2).sum(axis=1)
+        moves = root[:, None] * (moves - np.outer(ones, root @ moves / (root @ ones)))
+        self.response, self.variance = moves @ W.T, (moves**2).sum(axis=1)
         # functions of rounded rows, so that a file's decimals change nothing: what is 1 is a tie
-        sides, n, K = (samples.y_proba_val, samples.y_proba_target), samples.n_val, seen.size
-        coarse = np.concatenate([as_file(side) for side in sides])
+        sides = samples.y_proba_val, samples.y_proba_target
+        coarse = np.concatenate([*map(as_file, sides)])
         at_row, predicted = np.arange(len(coarse)), coarse.argmax(axis=1)
         top = coarse[at_row, predicted].round(MOST_DECIMALS)
         coarse[at_row, predicted] = -1.0
@@ -274,27 +260,14 @@ class Comparison:
         for score in (top, runner_up):  # Legendre polynomials of ranks, of variance 1
             t = 2 * ranks(score, predicted) - 1
             pooled += [np.sqrt(3) * t, np.sqrt(5) * (3 * t**2 - 1) / 2]
-        fewest = np.minimum(
-            *(np.bincount(side, minlength=K) for side in (predicted[:n], predicted[n:]))
-        )
+        decided = np.bincount(predicted[:n], minlength=K), np.bincount(predicted[n:], minlength=K)
         # decisions with enough rows on either side are compared by themselves
-        compared = np.flatnonzero(fewest >= 5)
-        by_decision = np.where(predicted[:, None] == compared, pooled[0][:, None], 0.0)
-        features = np.column_stack([np.concatenate(sides, dtype=np.float64), *pooled, by_decision])
-        by_class = sum_by(features[:n], samples.y_val, K)
-        by_class /= np.maximum(samples.class_counts, 1)[:, None]
-        return cls(
-            samples,
-            features,
-            predicted,
-            compared,
-            by_class,
-            deviation=(features[n:].mean(axis=0) - priors @ by_class)[K:],
-            priors=priors,
-            response=response @ W.T,
-            variance=variance,
-            worth=samples.effective_size(priors),
-        )
+        self.predicted, self.compared = predicted, np.flatnonzero(np.minimum(*decided) >= 5)
+        alone = np.where(predicted[:, None] == self.compared, pooled[0][:, None], 0.0)
+        self.features = np.column_stack([np.concatenate(sides, dtype=np.float64), *pooled, alone])
+        sums = sum_by(self.features[:n], samples.y_val, K)
+        self.by_class = sums / np.maximum(samples.class_counts, 1)[:, None]
+        self.deviation = (self.features[n:].mean(axis=0) - p @ self.by_class)[K:]
 
 
 def draw_deviations(found: Comparison, n_draws: int, rng: np.random.Generator) -> Vector:

@@ -24,9 +24,8 @@ from priorshift._typing import Indices, Labels, Vector
 from priorshift.adapt import Goal, GoalName
 from priorshift.border import (
     Predictions,
-    as_array,
     as_generator,
-    is_missing,
+    read_groups,
     read_labelled,
     some,
 )
@@ -56,11 +55,15 @@ MOST_ROWS = 6000
 """Rows of other groups that a method is fitted to; a random part of more."""
 
 
+READINGS = "prior_shift", "calibrated_mean", "unchanged"
+"""Of the class shares: by the estimate, by the calibrated mean, and as they were before."""
+
+
 class PastGroup(NamedTuple):
     """A group of the past as a target: its name, rows, what actions gained, how readings erred.
 
-    `errors` are shares less the truth, by the prior-shift estimate, by the calibrated mean, and as
-    they were before; `moved` is how far the estimate moved them (total variation).
+    `errors` are shares less the truth, by each of the `READINGS`; `moved` is how far the estimate
+    moved them (total variation).
     """
 
     name: str
@@ -100,6 +103,12 @@ class Backtest:
     scale: float = 1.0
 
     @property
+    def gained(self) -> dict[Action, Vector]:
+        """What each action gained, group by group."""
+        actions: tuple[Action, ...] = ("calibrate", "adapt")
+        return {of: np.array([group.gains[of] for group in self.groups]) for of in actions}
+
+    @property
     def gains(self) -> dict[Action, Gain] | None:
         """Mean gain of each action; `SURE` of its errors bound it, one-sided at 95 %.
 
@@ -108,13 +117,11 @@ class Backtest:
         J = len(self.groups)
         if self.n_groups < FEWEST_GROUPS or J < 2:
             return None
-        found: dict[Action, Gain] = {}
-        actions: tuple[Action, ...] = ("calibrate", "adapt")
-        for action in actions:
-            gains = np.array([group.gains[action] for group in self.groups])
-            error = float(gains.std(ddof=1) / np.sqrt(J) * stdtrit(J - 1, 0.95) / SURE)
-            found[action] = Gain(float(gains.mean()), error)
-        return found
+        reach = float(stdtrit(J - 1, 0.95)) / SURE / np.sqrt(J)
+        return {
+            action: Gain(float(gains.mean()), float(gains.std(ddof=1)) * reach)
+            for action, gains in self.gained.items()
+        }
 
     @property
     def ruling(self) -> Ruling | None:
@@ -131,18 +138,14 @@ class Backtest:
     def off(self) -> dict[str, float]:
         """How far readings of the shares were off on average, in shares of all cases."""
         mean = np.mean([group.off for group in self.groups], axis=0).tolist()
-        return dict(zip(("prior_shift", "calibrated_mean", "unchanged"), mean, strict=True))
+        return dict(zip(READINGS, mean, strict=True))
 
     @property
     def sentence(self) -> str:
         """All of it in one sentence."""
-        gains = {
-            action: float(np.mean([group.gains[action] for group in self.groups]))
-            for action in ("calibrate", "adapt")
-        }
-        return say_backtest(
-            len(self.groups), self.n_groups, FEWEST_GROUPS, self.goal, gains, self.off
-        )
+        mean = {action: float(gains.mean()) for action, gains in self.gained.items()}
+        sizes = len(self.groups), self.n_groups, FEWEST_GROUPS
+        return say_backtest(*sizes, self.goal, mean, self.off)
 
     def weights(self) -> Vector:
         """Return weights of the readings: prior shift, mean, unchanged; by past squared errors."""
@@ -167,18 +170,20 @@ class Backtest:
         return {
             "group": [group.name for group in self.groups],
             "n": [group.n for group in self.groups],
-            "gain_calibrate": [group.gains["calibrate"] for group in self.groups],
-            "gain_adapt": [group.gains["adapt"] for group in self.groups],
-            "off_prior_shift": off[:, 0].tolist(),
-            "off_calibrated_mean": off[:, 1].tolist(),
-            "off_unchanged": off[:, 2].tolist(),
+            **{f"gain_{action}": gains.tolist() for action, gains in self.gained.items()},
+            **dict(zip(map("off_{}".format, READINGS), off.T.tolist(), strict=True)),
         }
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
         columns = self.columns()
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        gains = self.gains
+        gains = None
+        if self.gains is not None:
+            gains = {
+                action: {"mean": gain.mean, "low": gain.less(SURE), "high": gain.less(-SURE)}
+                for action, gain in self.gains.items()
+            }
         return {
             "verdict": self.verdict,
             "action": None if self.ruling is None else self.ruling.action,
@@ -186,24 +191,14 @@ class Backtest:
             "ordered": self.ordered,
             "n_groups": self.n_groups,
             "goal": self.goal,
-            "gains": None
-            if gains is None
-            else {
-                action: {"mean": gain.mean, "low": gain.less(SURE), "high": gain.less(-SURE)}
-                for action, gain in gains.items()
-            },
+            "gains": gains,
             "off": self.off,
             "groups": plain(rows),
         }
 
     def __repr__(self) -> str:
-        """Show the sentence and a line per group."""
-        lines = [
-            f"  {group.name}: adapting {100 * group.gains['adapt']:+.1f}, calibrating "
-            f"{100 * group.gains['calibrate']:+.1f}"
-            for group in self.groups
-        ]
-        return "\n".join([self.sentence, *lines])
+        """Show the sentence; `to_frame` has a row per group."""
+        return self.sentence
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot what calibrating and adapting gained on each group, with Matplotlib."""
@@ -217,8 +212,8 @@ class Backtest:
         factor, unit = (100, "points") if Goal(self.goal).in_points else (1, self.goal)
         colours: dict[Action, str] = {"adapt": "#0072B2", "calibrate": "#E69F00"}
         for shift, (action, colour) in zip((-0.2, 0.2), colours.items(), strict=True):
-            gains = [factor * group.gains[action] for group in self.groups]
-            ax.barh(at + shift, gains, 0.4, color=colour, label=f"{action.removesuffix('e')}ing")
+            gains, label = factor * self.gained[action], f"{action.removesuffix('e')}ing"
+            ax.barh(at + shift, gains, 0.4, color=colour, label=label)
         ax.axvline(0, color="0.3", linewidth=0.8)
         ax.set_yticks(at, [group.name for group in self.groups])
         ax.invert_yaxis()
@@ -285,7 +280,7 @@ def backtest(
     return replay(
         rows,
         labels,
-        read_groups(groups, labels.size, ordered),
+        name_groups(groups, labels.size, ordered),
         names,
         method,
         Goal.of(costs, goal, names),
@@ -304,7 +299,7 @@ def replay(
     random_state: Any,
     **given: Any,
 ) -> Backtest:
-    """Take each group, as `read_groups` returns them, for a target; labels are numbers."""
+    """Take each group, as `name_groups` returns them, for a target; labels are numbers."""
     groups, group_names = _pool(*grouped[:2])
     in_time, values = grouped[2], rows.values
     if len(group_names) < 2:
@@ -342,36 +337,17 @@ def replay(
     return Backtest(tuple(found), len(group_names), in_time, goal.name, goal.scale)
 
 
-def read_groups(
+def name_groups(
     groups: Any, n: int, ordered: bool | None, name: str = "groups"
 ) -> tuple[Indices, list[str], bool]:
     """Check groups; return them as numbers, their names, and whether they have an order."""
-    values = as_array(groups, name)
-    if values.ndim != 1 or values.shape[0] != n:
-        raise ValueError(f"{name} must have one entry per row, {n}; got shape {values.shape}.")
-    absent = values != values  # NaN and NaT
-    if values.dtype == object:
-        absent = np.array([is_missing(value) for value in values.tolist()], bool)
-    if absent.any():
-        raise ValueError(
-            f"{name} must name the group of every row; {int(absent.sum())} are missing, the first "
-            f"in row {int(absent.argmax())}."
-        )
-    if values.dtype == object:
-        numbers = all(isinstance(value, int | float | np.number) for value in values.tolist())
-        try:
-            values = values.astype(np.float64 if numbers else str)
-        except ValueError:
-            raise ValueError(f"{name} must hold one name, number or date per row.") from None
-    names, encoded = np.unique(values, return_inverse=True)
-    # numbers and dates, or months or years, sort as such
-    in_time = values.dtype.kind in "iufMm" or (
-        values.dtype.kind in "US"
-        and all(fullmatch(r"\d{4}([-/]\d{1,2}){0,2}([ T].*)?", str(name)) for name in names)
-    )
+    names, encoded = np.unique(read_groups(groups, n, name), return_inverse=True)
     if names.size < 2:
         raise ValueError(f"{name} must be at least two; got {some(names.tolist())} alone.")
-    shown = [f"{name:g}" if values.dtype.kind == "f" else str(name) for name in names]
+    # numbers and dates, or months or years, sort as such
+    shown = [f"{of:g}" if names.dtype.kind == "f" else str(of) for of in names.tolist()]
+    dated = all(fullmatch(r"\d{4}([-/]\d{1,2}){0,2}([ T].*)?", of) for of in shown)
+    in_time = names.dtype.kind in "iuf" or dated
     return encoded.astype(np.intp), shown, in_time if ordered is None else bool(ordered)
 
 

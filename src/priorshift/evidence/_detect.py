@@ -23,26 +23,25 @@ from priorshift.border import (
     check_level,
     check_priors,
     check_resamples,
-    some,
 )
 from priorshift.evidence._assumption import N_RESAMPLES, assumption_of
-from priorshift.evidence._deviations import (
-    Power,
-    draw_noise,
-    draw_permutations,
-    p_value,
-    whiten_deviations,
-)
 from priorshift.evidence._results import ShiftTest
 from priorshift.evidence._samples import (
+    SIDES,
+    Power,
     Samples,
     at_one_precision,
+    draw_noise,
+    draw_permutations,
     float_blocks,
+    p_value,
     read_samples,
+    whiten_deviations,
     without_repeats,
 )
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.solvers import nearest_mixtures, simplex_least_squares
+from priorshift.words import fact, say
 
 ALTERNATIVE = 0.1
 """The smallest shift of practical interest, as a total variation distance: power is for it."""
@@ -128,11 +127,9 @@ def detect_shift(
     drawn = noise @ whitener
     chance = p_value((drawn**2).sum(axis=1), statistic)
     clean = without_repeats(samples)
-    sides = zip(("validation", "the target"), clean[1:], strict=True)
     repeats = tuple(
-        f"{side} has {n:,} repeated rows, which the test of a shift counts as new ones: its "
-        "p-value is too small, its interval too narrow; draw without replacement."
-        for side, n in sides
+        say(fact("repeats_count", side=side, n=n))
+        for side, n in zip(SIDES, clean[1:], strict=True)
         if n
     )
     power = Power(drawn, ways_to_shift(samples, null, whitener, rng), alpha)
@@ -179,22 +176,13 @@ def _null_priors(
             distance = float(total_variation(mean, source))
             by_chance = float(np.sqrt(source * (1 - source) / samples.n_val).sum() / 2)
             if distance > max(0.1, 2 * by_chance):  # worth a warning
-                notes.append(
-                    f"validation's mean prediction is {distance:.2f} from "
-                    f"{argument('source_priors')}, so validation was not drawn as the training set "
-                    "was, yet the target is compared with it. After class weights or resampling, "
-                    f"leave {argument('source_priors')} out; otherwise give "
-                    f"{argument('source_label_priors')}, the label frequencies of the training set."
-                )
+                notes.append(say(fact("drawn_otherwise", apart=distance)))
     else:
         null = check_priors(source_label_priors, samples.classes, "source_label_priors")
         lost = (counts == 0) & (null > 0)
         if lost.any():
-            notes.append(
-                f"validation has no sample of class {some(samples.classes[lost].tolist())}, "
-                f"{float(null[lost].sum()):.2g} of {argument('source_label_priors')}: the test "
-                "leaves it out."
-            )
+            gone, share = samples.classes[lost].tolist(), float(null[lost].sum())
+            notes.append(say(fact("class_not_tested", classes=gone, share=share)))
             if not null[~lost].any():
                 raise ValueError(
                     "validation has no sample of any class of "

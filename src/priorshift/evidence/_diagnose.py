@@ -35,8 +35,8 @@ Delta is not significantly above 0, given how many samples of both there are.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -47,23 +47,28 @@ from scipy.special import ndtri
 from priorshift._results import refuse_nan
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.adapt import prior_ratio
-from priorshift.border import Predictions, check_level, check_priors, row_blocks, some
+from priorshift.border import Predictions, check_level, check_priors, row_blocks
 from priorshift.counts import Confusion, reweighted_columns
 from priorshift.estimators import PriorEstimate, get_estimator
-from priorshift.evidence._actions import share_covariance
-from priorshift.evidence._deviations import draw_signed, group_size
+from priorshift.evidence._actions import adapt_rows, share_covariance
 from priorshift.evidence._results import Finding
-from priorshift.evidence._samples import Samples, float_blocks, read_samples
+from priorshift.evidence._samples import (
+    Samples,
+    draw_signed,
+    float_blocks,
+    group_size,
+    read_samples,
+)
 from priorshift.intervals import stratified_weights
 from priorshift.solvers import Mixtures, maximise, singular_range
-from priorshift.text import number, percent, points
+from priorshift.words import Fact, fact, say
 
 N_RESAMPLES = 40
 
 
 @dataclass(frozen=True)
 class Expected:
-    """An expected share with its interval."""
+    """An expected share, cost or log loss with its interval."""
 
     value: float
     low: float
@@ -86,26 +91,15 @@ class Expected:
         low, high = bounds
         value = min(high, max(low, value))
         reach = value - self.value
-        return type(self)(value, max(low, self.low + reach), min(high, self.high + reach))
+        return Expected(value, max(low, self.low + reach), min(high, self.high + reach))
 
     def to_dict(self) -> dict[str, float]:
         """Return plain Python values, ready for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """Show it in per cent."""
-        return f"{percent(self.value)} ({percent(self.low)} to {percent(self.high)})"
-
-    def _repr_html_(self) -> str:
-        return f"<div><strong>Expected</strong> {escape(str(self))}</div>"
-
-
-class ExpectedNumber(Expected):
-    """An expected number that is no share, such as a cost or a log loss, with its interval."""
-
-    def __str__(self) -> str:
-        """Show it as a number."""
-        return f"{number(self.value)} ({number(self.low)} to {number(self.high)})"
+        """Show the value, and the interval in parentheses."""
+        return f"{self.value:.4g} ({self.low:.4g} to {self.high:.4g})"
 
 
 def expected_score(
@@ -295,43 +289,27 @@ class Diagnostics(Finding):
     @property
     def words(self) -> tuple[str, ...]:
         """What a person should know of the numbers; whether to adapt is for `assess` to say."""
-        said = []
+        return tuple(map(say, self.facts()))
+
+    @property
+    def sentence(self) -> str:
+        """The method, and what a person should know of the numbers."""
+        return " ".join([f"The estimate is by {self.method}.", *self.words])
+
+    def facts(self) -> Iterator[Fact]:
+        """List what is odd about the numbers."""
         if self.priors_exact:
-            said.append("The intervals take the target's priors as exact: they were given.")
+            yield fact("priors_exact")
         if not np.isfinite(self.condition_number):
-            said.append("The confusion matrix is singular: some priors are not identified.")
+            yield fact("singular")
         elif self.condition_number > 50:
-            said.append(
-                f"The confusion matrix is ill-conditioned ({self.condition_number:.3g}): a "
-                "little noise in the decisions moves the estimate a lot."
-            )
+            yield fact("ill_conditioned", number=self.condition_number)
         if self.effective_sample_size < FEW_ROWS:
-            said.append(
-                f"At these priors validation is worth {self.effective_sample_size:.1f} rows of "
-                f"{self.n_val}: the estimate rests on few samples."
-            )
+            yield fact("few_effective", n=self.effective_sample_size, n_val=self.n_val)
         if self.confusable:
-            pairs = [f"{one} and {other}" for one, other in self.confusable]
-            said.append(f"Validation cannot tell apart: {some(pairs, 5)}.")
+            yield fact("confusable", pairs=self.confusable)
         if self.unseen_classes:
-            said.append(f"Not in validation, and left out: {some(self.unseen_classes)}.")
-        return tuple(said)
-
-    def _rows(self) -> list[tuple[str, str]]:
-        gain = self.accuracy_gain
-        span = f"{points(gain.low)} to {points(gain.high)}"
-        return [
-            ("expected accuracy before", str(self.accuracy_before)),
-            ("expected accuracy after", str(self.accuracy_after)),
-            ("expected gain", f"{points(gain.value)} points ({span})"),
-            ("smallest singular value", f"{self.smallest_singular_value:.3g}"),
-            ("condition number", f"{self.condition_number:.3g}"),
-            ("effective validation rows", f"{self.effective_sample_size:.1f} of {self.n_val}"),
-            ("confusable pairs", str(len(self.confusable))),
-        ]
-
-    def _words(self) -> tuple[str, ...]:
-        return (f"The estimate is by {self.method}.", *self.words)
+            yield fact("left_out", classes=self.unseen_classes)
 
 
 def confusable_pairs(
@@ -412,7 +390,7 @@ def diagnose(
     seen, y = samples.class_counts > 0, samples.y_val
     priors = seen_shares(samples, estimate.priors)
     before = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)
-    adapted = estimate.adapt(Predictions.from_checked(samples.y_proba_val))
+    adapted = adapt_rows(estimate, samples.y_proba_val)
     after = (adapted.argmax(axis=1) == y).astype(np.float64)
     covariance, optimism = resample(estimate, priors, samples)
     known = (priors, covariance, confidence_level)

@@ -20,7 +20,6 @@ is None where nothing changed measurably. By Cauchy and Schwarz, :math:`\sqrt{d(
 share of the target that looks like no mixture of validation's classes.
 """
 
-from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
@@ -89,9 +88,9 @@ def explain_by_priors(
         root = 1 / np.sqrt(np.maximum(H @ fitted + t, 1e-12))[:, None]
         fitted = np.zeros(K)
         fitted[seen] = simplex_least_squares(root * H[:, seen], root[:, 0] * t, tol=1e-9).value
-    first = _Distance.of(t - H @ start, noise(start), H @ start + t)
+    first = _Distance(t - H @ start, noise(start), H @ start + t)
     free = H[:, fitted > 1e-6]
-    last = _Distance.of(t - H @ fitted, noise(fitted), H @ fitted + t, free)
+    last = _Distance(t - H @ fitted, noise(fitted), H @ fitted + t, free)
     unexplained = float(np.sqrt(max(last.value, 0.0) / 2))
     null_error = np.sqrt(2 * np.sum(first.noise**2))  # where the true residual is 0
     if first.value <= 2 * null_error:  # no measurable change
@@ -140,18 +139,12 @@ def find_order(
     return (orders[best], left[best]) if left and left[best] <= unexplained / 2 else None
 
 
-@dataclass(frozen=True)
 class _Distance:
     """A distance free of noise, and what its own noise is made of, in units of the weights."""
 
-    value: float
-    residual: Vector
-    noise: Vector
-
-    @classmethod
-    def of(
-        cls, residual: Vector, noise: Vector, total: Vector, fitted: Vector | None = None
-    ) -> "_Distance":
+    def __init__(
+        self, residual: Vector, noise: Vector, total: Vector, fitted: Vector | None = None
+    ) -> None:
         root = 1 / np.sqrt(np.maximum(total, 1e-12))
         scaled = noise * np.outer(root, root)
         if fitted is not None and fitted.shape[1] > 1:
@@ -161,8 +154,8 @@ class _Distance:
             basis = basis[:, strength > 1e-9 * max(float(strength.max(initial=0.0)), 1e-300)]
             left = np.eye(root.size) - basis @ basis.T
             scaled = left @ scaled @ left
-        residual = root * residual
-        return cls(float(residual @ residual - np.trace(scaled)), residual, scaled)
+        self.residual, self.noise = root * residual, scaled
+        self.value = float(self.residual @ self.residual - np.trace(scaled))
 
     def covariance(self, other: "_Distance") -> float:
         """Return that of two distances whose residuals share their noise.

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from priorshift._results import FrozenArrays
 from priorshift._typing import Vector
-from priorshift.text import html_paragraphs, html_table, plain, text_table
+from priorshift.text import plain, text_table
 from priorshift.words import Fact, fact, say
 
 
 class Finding(FrozenArrays):
-    """What findings share: words and rows of numbers, and plain values on demand.
+    """What findings share: plain values on demand, and a sentence above the numbers.
 
     What to do about a finding is for `assess` to say.
     """
@@ -36,20 +36,21 @@ class Finding(FrozenArrays):
             named[name] = plain(value)
         return named
 
-    def _rows(self) -> list[tuple[str, str]]:
-        raise NotImplementedError
-
-    def _words(self) -> tuple[str, ...]:
-        return (self.sentence,)  # type: ignore[attr-defined]
-
     def __repr__(self) -> str:
-        """Show the words and the numbers."""
-        lines = (f"  {line}" for line in text_table(self._rows()))
-        return "\n".join([f"{type(self).__name__}: {' '.join(self._words())}", *lines])
+        """Show the sentence, and every number and name as the attribute that holds it."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        rows = [(name, _shown(value)) for name, value in found.items()]
+        lines = (f"  {line}" for line in text_table([row for row in rows if row[1]]))
+        return "\n".join([f"{type(self).__name__}: {self.sentence}", *lines])  # type: ignore[attr-defined]
 
-    def _repr_html_(self) -> str:
-        said, table = html_paragraphs(self._words()), html_table(self._rows())
-        return f"<div><strong>{type(self).__name__}</strong>{said}{table}</div>"
+
+def _shown(value: Any) -> str:
+    """Write a number, a name or a few of them; nothing for vectors and what is not there."""
+    if isinstance(value, tuple):
+        return ", ".join(map(_shown, value))
+    if value is None or isinstance(value, np.ndarray | Finding):
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,19 +137,6 @@ class AssumptionTest(Finding):
             return fact("by_decisions", n_target=self.n_target)
         return fact("drifted" if self.rejected else "errs_alike", p_value=self.p_value)
 
-    def _rows(self) -> list[tuple[str, str]]:
-        p_value = "-" if self.p_value is None else f"{self.p_value:.4g}"
-        effect = self.detectable_effect
-        least = "none" if effect is None else f"a change of {100 * effect:.1f} percentiles"
-        rows = [
-            ("p-value", f"{p_value} (level {self.alpha:g}, {self.n_resamples} resamples)"),
-            ("statistic", f"{self.statistic:.4g}"),
-            ("degrees of freedom", f"{self.degrees_of_freedom} ({self.n_cells} decisions)"),
-            ("detected 4 times of 5", least),
-            ("rows", f"{self.n_val} validation, {self.n_target} target"),
-        ]
-        return rows + [("note", note) for note in self.notes]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShiftTest(Finding):
@@ -232,26 +220,3 @@ class ShiftTest(Finding):
             size = self.effect_size
             return fact("shift_by_means", p_value=self.p_value, moved=size, low=low, high=high)
         return fact("shifted", p_value=self.p_value, moved=moved)
-
-    def _rows(self) -> list[tuple[str, str]]:
-        least = "none" if self.detectable_effect is None else f"{self.detectable_effect:.3f}"
-        size = "not measured"
-        if self.effect_interval is not None:
-            low, high = self.effect_interval
-            size = f"{self.effect_size:.3f} ({low:.3f} to {high:.3f}), total variation"
-        rows = [
-            (
-                "p-value",
-                f"{self.p_value:.4g} (level {self.alpha:g}, {self.method}, "
-                f"{self.n_resamples} resamples)",
-            ),
-            ("statistic", f"{self.statistic:.4g}, {self.degrees_of_freedom} degrees of freedom"),
-            ("effect size", size),
-            ("power", f"{self.power:.2f} for a shift of {self.alternative:g}"),
-            ("detected 4 times of 5", least),
-            ("rows", f"{self.n_val} validation, {self.n_target} target"),
-        ]
-        if self.assumption is not None:
-            p_value = self.assumption.p_value
-            rows.append(("priors alone changed", "-" if p_value is None else f"p = {p_value:.4g}"))
-        return rows + [("note", note) for note in self.notes]

@@ -12,6 +12,13 @@ from priorshift.files._atomic import (
     write_text,
 )
 from priorshift.files._base import PANDAS_INDEX, PredictionFile
+from priorshift.files._classes import (
+    common_classes,
+    explain_classes,
+    find_class_columns,
+    match_table,
+    say_different,
+)
 from priorshift.files._open import SUFFIXES, open_predictions, require_file, suffix_of
 from priorshift.files._resume import Partial, remove_partial, resumable_file
 from priorshift.files._signed import (

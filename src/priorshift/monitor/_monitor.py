@@ -92,7 +92,7 @@ class PriorMonitor(BaseEstimator):
     change in how often each class is predicted. A change of priors causes one, unless the
     classifier cannot see it; a change of p(x|y) does too, and `check_assumption` tells the two
     apart. A stream that drifts slowly is also compared with its own past, so evidence may come
-    late; the estimates follow it all the same. See `priorshift.monitor._e_process` for the test.
+    late; the estimates follow it all the same. See `priorshift.monitor._alarm` for the test.
 
     Examples
     --------

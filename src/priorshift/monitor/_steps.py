@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from priorshift.adapt import total_variation
 from priorshift.border import LockFree
 from priorshift.counts import DecisionCounts
 from priorshift.estimators import PriorEstimate
-from priorshift.text import MISSING, brief, count, html_table, percent
+from priorshift.text import brief
 
 Time = str | int | float | None
 """The time of a step as it is kept: dates become ISO text."""
@@ -110,9 +109,6 @@ class MonitorStep:
     def __repr__(self) -> str:
         when = f"{self.index}" if self.time is None else f"{self.index}, {self.time}"
         return f"MonitorStep({when}: {self.n_samples} rows, {describe(self)})"
-
-    def _repr_html_(self) -> str:
-        return f"<div><p>{escape(repr(self))}</p>{self.estimate.in_html()}</div>"
 
 
 def describe(step: Any) -> str:
@@ -246,17 +242,3 @@ class MonitorHistory:
             f"MonitorHistory({len(self)} steps of {self.n_samples.sum():,} rows, "
             f"{self.method}, {self.online}, {alarms})"
         )
-
-    def _repr_html_(self) -> str:
-        header = ("step", "time", "rows", *map(str, self.classes.tolist()), "alarm")
-        rows = [
-            (
-                str(one.index),
-                str(MISSING if one.time is None else one.time),
-                count(one.n_samples),
-                *map(percent, one.priors),
-                describe(one),
-            )
-            for one in self.records()[-20:]
-        ]
-        return f"<div><p>{escape(repr(self))}</p>{html_table(rows, header)}</div>"
