@@ -58,16 +58,13 @@ def ways(adapter: ps.Adapter, with_spark: bool) -> Iterator[Way]:
     import torch
 
     torch.set_num_threads(1)
-    for kind, call in {
-        "PyTorch module": adapter.to_torch(),
-        "Tensors (Array API)": adapter,
-    }.items():
-        for dtype in (torch.float64, torch.float32):
-            yield (
-                f"{kind}, {str(dtype).removeprefix('torch.')}",
-                lambda rows, call=call, dtype=dtype: _on(call, torch.tensor(rows, dtype=dtype)),
-                lambda found: found.numpy(),
-            )
+    module = adapter.to_torch()
+    for dtype in (torch.float64, torch.float32):
+        yield (
+            f"PyTorch module, {str(dtype).removeprefix('torch.')}",
+            lambda rows, dtype=dtype: _on(module, torch.tensor(rows, dtype=dtype)),
+            lambda found: found.numpy(),
+        )
 
     import onnxruntime
 

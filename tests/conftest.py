@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 import priorshift as ps
 from priorshift import counts as statistics
-from priorshift.border import SparseBlock, TopK, sparse
+from priorshift.border import SparseTable, TopK, sparse
 from priorshift.estimators import bounds, data
 from priorshift.solvers import _maximise
 
@@ -137,7 +137,7 @@ def nothing_dense(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a sparse block was made dense")
 
-    monkeypatch.setattr(SparseBlock, "toarray", refuse)
+    monkeypatch.setattr(SparseTable, "toarray", refuse)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from priorshift.border import rows as table_rows
 from priorshift.cli import _read, main
 from priorshift.compare import compare
 from priorshift.evidence import detect_shift
-from priorshift.files._arrow import ParquetRows
+from priorshift.files._arrow import ColumnRows
 from priorshift.report import render_report
 
 K, N_VAL, N_TARGET = 4, 400, 300
@@ -176,14 +176,14 @@ def test_commands_check_each_file_once(
 
 def test_a_large_file_is_decoded_once_for_the_check(files, monkeypatch):
     passes = []
-    blocks = ParquetRows.blocks
+    blocks = ColumnRows.blocks
 
     def counting(table, part, n_rows):
-        if table.path.name == "t.parquet":
+        if table.file.path.name == "t.parquet":
             passes.append(part)
         return blocks(table, part, n_rows)
 
-    monkeypatch.setattr(ParquetRows, "blocks", counting)
+    monkeypatch.setattr(ColumnRows, "blocks", counting)
     monkeypatch.setattr(_read, "IN_MEMORY_BYTES", 0)
     result = CliRunner().invoke(main, ["estimate", *files, "--method", "scm-l"])
     assert result.exit_code == 0, result.output

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from priorshift.exceptions import missing
+from priorshift.text import plain, text_table
 
 
 class FrozenArrays:
@@ -38,6 +39,44 @@ class FrozenArrays:
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild through `__init__`: NumPy's own pickles forget that arrays are read-only."""
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+
+class Finding(FrozenArrays):
+    """What findings share: plain values on demand, and a sentence above the numbers.
+
+    What to do about a finding is for `assess` to say.
+    """
+
+    also: ClassVar[tuple[str, ...]] = ("rejected", "sentence")
+    """Properties that `to_dict` has beside the fields."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON; vectors become mappings from class."""
+        named: dict[str, Any] = {}
+        for name in (*(field.name for field in fields(self)), *self.also):  # type: ignore[arg-type]
+            value = getattr(self, name)
+            if hasattr(value, "to_dict"):
+                value = value.to_dict()
+            elif isinstance(value, np.ndarray) and name != "classes":
+                value = dict(zip(self.classes.tolist(), value, strict=True))  # type: ignore[attr-defined]
+            named[name] = plain(value)
+        return named
+
+    def __repr__(self) -> str:
+        """Show the sentence, and every number and name as the attribute that holds it."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        rows = [(name, _shown(value)) for name, value in found.items()]
+        lines = (f"  {line}" for line in text_table([row for row in rows if row[1]]))
+        return "\n".join([f"{type(self).__name__}: {self.sentence}", *lines])  # type: ignore[attr-defined]
+
+
+def _shown(value: Any) -> str:
+    """Write a number, a name or a few of them; nothing for vectors and what is not there."""
+    if isinstance(value, tuple):
+        return ", ".join(map(_shown, value))
+    if value is None or isinstance(value, np.ndarray | Finding):
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def refuse_nan(result: Any) -> None:

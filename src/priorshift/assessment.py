@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ from scipy.special import chdtrc
 
 import priorshift.evidence as evidence  # the package itself is lazy
 from priorshift._typing import Indices, Labels, Vector
-from priorshift.adapt import Goal, GoalName, binary_cut
+from priorshift.adapt import Aim, Goal, GoalName, binary_cut
 from priorshift.border import (
     NO_PRIOR,
     Predictions,
@@ -160,7 +160,7 @@ class Assessment:
     n_target: int
     rows_looked_at: int
     warnings: tuple[str, ...] = ()
-    goal: Literal["accuracy", "balanced_accuracy", "log_loss", "cost"] = "accuracy"
+    goal: Aim = "accuracy"
     score_before: evidence.Expected | None = None
     score_after: evidence.Expected | None = None
     costs: Vector | None = None
@@ -598,6 +598,11 @@ class Data(NamedTuple):
     n_target: int
     decided_shares: Vector | None
 
+    @property
+    def class_counts(self) -> Indices:
+        """Validation rows of each class."""
+        return np.bincount(self.y_val, minlength=self.classes.size)
+
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
     names, validation, y = read_labelled(
@@ -846,9 +851,9 @@ class Case:
         ones.
         """
         priors, y = self.estimate.priors, self.data.y_val
-        val, K = self.data.y_proba_val.values, priors.size
-        rows, accuracy = np.bincount(y, minlength=K), float((val.argmax(axis=1) == y).mean())
-        sure = np.bincount(y, val.max(axis=1), K) / np.maximum(rows, 1)
+        val, rows = self.data.y_proba_val.values, self.data.class_counts
+        accuracy = float((val.argmax(axis=1) == y).mean())
+        sure = np.bincount(y, val.max(axis=1), priors.size) / np.maximum(rows, 1)
         shares = np.where(rows > 0, priors, 0.0)
         expected = float(shares @ sure / max(shares.sum(), 1e-12))
         confidence = float(self.data.y_proba_target.values.max(axis=1).mean())
@@ -981,8 +986,7 @@ class Case:
         if self.ruling.verdict != "unclear" or self.obstacle is not None:
             return
         # more rows, and always a few labels
-        counts = np.bincount(data.y_val, minlength=data.classes.size)
-        rarest = int(counts.argmin())
+        counts, rarest = data.class_counts, int(data.class_counts.argmin())
         effective = FEW_ROWS if diagnostics is None else diagnostics.effective_sample_size
         if min(effective, counts[rarest]) < FEW_ROWS:
             few = {"label": str(data.classes[rarest]), "n": int(counts[rarest])}
@@ -1085,7 +1089,7 @@ class Case:
         """
         data, estimate, goal = self.data, self.given, self.goal
         rows, y, K = data.y_proba_val.values, data.y_val, data.classes.size
-        seen, noise = np.bincount(y, minlength=K) > 0, np.zeros((K, K))
+        seen, noise = data.class_counts > 0, np.zeros((K, K))
         shares = np.where(seen, estimate.priors, 0.0)
         if not shares.any():
             return None, None

@@ -20,7 +20,7 @@ from priorshift.border import (
     DENSE_CLASSES,
     Block,
     Rows,
-    SparseBlock,
+    SparseTable,
     check_choice,
     check_classes,
     check_count,
@@ -143,7 +143,7 @@ class Confusion:
     Attributes
     ----------
     counts : ndarray of shape (K, K)
-        Weight of decisions i for samples of class k; a `SparseBlock` for sparse predictions of very
+        Weight of decisions i for samples of class k; a `SparseTable` for sparse predictions of very
         many classes.
     class_weights : ndarray of shape (K,)
         Weight of the samples of each class.
@@ -516,7 +516,7 @@ def _cells(
     K = n_classes
     if sparse:
         ones = np.ones(y.size) if weight is None else weight
-        return SparseBlock(csr_array(coo_array((ones, (decided, y)), shape=(K, K))))
+        return SparseTable(csr_array(coo_array((ones, (decided, y)), shape=(K, K))))
     cells = np.bincount(decided * K + y, weights=weight, minlength=K * K)
     return cells.reshape(K, K).astype(np.float64)
 

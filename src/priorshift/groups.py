@@ -719,7 +719,7 @@ def estimate_groups(
     # methods with a confusion matrix read rows in blocks
     read = read_proba(y_proba, estimator.classes_, tables=estimator.counts_suffice)
     rows = read.values
-    if read.decided is None and not estimator._decisions_only:
+    if read.decided is None and not estimator._evidence.decisions_only:
         source, origin = estimator._denominator, estimator.source_priors_from_
         check_source_mass(source, rows, estimator.classes_, origin=origin)
     names, codes = encode_groups(read_groups(groups, rows.shape[0]))

@@ -4,9 +4,9 @@ A fact is a name with numbers. `say` turns it into a sentence; nothing turns a s
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from priorshift.adapt import Goal
+from priorshift.adapt import Aim, Goal
 from priorshift.exceptions import argument
 from priorshift.text import (
     at_level,
@@ -22,9 +22,6 @@ from priorshift.text import (
     signed_number,
     some,
 )
-
-Aim = Literal["accuracy", "balanced_accuracy", "log_loss", "cost"]
-"""What a gain is in."""
 
 ENOUGH_POWER = 0.8
 """Chance of noticing a shift from which on not noticing one is evidence that there is none."""

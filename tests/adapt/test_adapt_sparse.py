@@ -34,7 +34,7 @@ def test_nothing_is_made_dense_on_the_way(wide):
     assert one.shape == wide.new.shape
     for adapted in (one, other):
         table = adapted if isinstance(adapted, SparseTable) else SparseTable.of(adapted)
-        assert table.whole.sum(axis=1) == pytest.approx(np.ones(wide.new.shape[0]), abs=1e-12)
+        assert table.sum(axis=1) == pytest.approx(np.ones(wide.new.shape[0]), abs=1e-12)
 
 
 def test_adapted_rows_can_be_adapted_and_estimated_again(wide, rng):

@@ -143,18 +143,16 @@ def test_rows_that_are_no_distributions_are_named(matrix, said):
 
 
 def test_a_bad_row_far_down_is_named_without_all_rows_in_full(monkeypatch):
-    from priorshift.border import SparseBlock
-
     good = csr_array((np.ones(5000), np.arange(5000) % 7, np.arange(5001)), shape=(5000, 7))
     good.data[4321] = 0.25
     shown = []
-    plain = SparseBlock.toarray
+    plain = SparseTable.toarray
 
     def counted(block):
         shown.append(block.shape[0])
         return plain(block)
 
-    monkeypatch.setattr(SparseBlock, "toarray", counted)
+    monkeypatch.setattr(SparseTable, "toarray", counted)
     with pytest.raises(ValueError, match=r"row 4321 of y_proba sums to 0\.25"):
         ps.EM().fit(source_priors=np.full(7, 1 / 7)).estimate(good)
     assert sum(shown) <= 64
@@ -171,7 +169,7 @@ def test_empty_and_odd_matrices_are_refused():
 
 
 def test_names_of_columns_are_matched():
-    table = SparseTable(SparseTable.of(csr_array([[0.2, 0.8], [0.4, 0.6]])).whole, ("b", "a"))
+    table = SparseTable(csr_array([[0.2, 0.8], [0.4, 0.6]]), names=("b", "a"))
     shift = ps.EM().fit(source_priors={"a": 0.5, "b": 0.5}).estimate(table)
     plain = ps.EM().fit(source_priors=[0.5, 0.5]).estimate([[0.8, 0.2], [0.6, 0.4]])
     assert shift.priors == pytest.approx(plain.priors, abs=1e-12)

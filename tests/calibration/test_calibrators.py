@@ -398,7 +398,9 @@ def test_no_usable_class_leaves_the_identity(calibrator):
 
 def test_a_warning_names_no_more_than_ten_classes():
     logits, y = simulate(n_classes=30)
-    with pytest.warns(PriorShiftWarning, match=r"28 of the classes \(2, .*, 11, \.\.\.\)"):
+    with pytest.warns(
+        PriorShiftWarning, match=r"28 of the classes \(2, .*, 11, \.\.\. \(28 in all\)\)"
+    ):
         BCTS(logits=True).fit(logits, y % 2, classes=range(30))
 
 

@@ -14,6 +14,7 @@ import priorshift as ps
 from priorshift.border import rows
 from priorshift.calibration import CalibrationAverage
 from priorshift.estimators import auto as auto_module
+from priorshift.estimators import mean as mean_module
 from priorshift.estimators.shares import Shares
 from priorshift.intervals import IntervalRequest, Votes
 from priorshift.solvers import Mixture, maximise
@@ -694,9 +695,9 @@ def test_raw_outputs_count_by_the_odds_that_calibrating_helps_no_more(
     simulation, rng, monkeypatch, excess, most
 ):
     y_proba, y = simulation.draw(np.full(K, 1 / K), 60, rng)
-    real = auto_module.average_calibration
+    real = mean_module.average_calibration
     monkeypatch.setattr(
-        auto_module, "average_calibration", lambda *a, **k: replace(real(*a, **k), excess=excess)
+        mean_module, "average_calibration", lambda *a, **k: replace(real(*a, **k), excess=excess)
     )
     monkeypatch.setattr(auto_module, "RAW_ROWS", most)
     odds = auto_module.RAW_ODDS * np.exp(-excess * min(1, most / 60))

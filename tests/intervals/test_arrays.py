@@ -157,9 +157,10 @@ def test_bootstrap_interval_of_normal_draws(rng):
     np.testing.assert_allclose(together.interval[0, 1] - 0.3, 0.02 * 2.236, rtol=0.02)
 
 
-def test_gibbs_without_mistakes_is_the_conjugate_posterior():
+def test_gibbs_without_mistakes_is_the_conjugate_posterior(monkeypatch):
+    monkeypatch.setattr("priorshift.intervals._bayesian.THIN", 1)
     V, n = np.diag([1e6, 1e6, 1e6]), np.array([5.0, 20.0, 75.0])
-    drawn = posterior_draws(V, n, alpha=2.0, n_draws=4000, thin=1, random_state=0)
+    drawn = posterior_draws(V, n, alpha=2.0, n_draws=4000, random_state=0)
     for k in range(3):
         expected = beta(n[k] + 2, 106 - n[k] - 2)
         got = np.quantile(drawn[0][:, k], [0.05, 0.5, 0.95])

@@ -172,6 +172,8 @@ def test_links_are_not_followed(simulate, rng, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="is a pipe or a device"):
         PriorMonitor.load(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="is a folder"):
+        PriorMonitor.load(tmp_path)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs links and modes")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from priorshift.border import SparseBlock, SparseTable
+from priorshift.border import SparseTable
 from priorshift.solvers import Mixture, Mixtures, _maximise, maximise
 from priorshift.solvers._interior_point import (
     Curvatures,
@@ -22,11 +22,10 @@ def problem_of(rng, n=600, K=30, alpha=1.0, weights=None, base=True, dtype=np.fl
     dense = rng.random((n, K)) * (rng.random((n, K)) < 0.15)
     dense[np.arange(n), rng.integers(0, K, n)] += 1
     spread = rng.random(n) * 0.02 if base else None
-    block = SparseBlock(csr_array(dense.astype(dtype)), spread)
+    block = SparseTable(csr_array(dense.astype(dtype)), spread)
     scale = 0.5 + rng.random(K)
     full = block.toarray()
-    A = block if weights is not None else SparseTable(block)
-    one = Mixture.of(A, scale=scale, alpha=alpha, weights=weights)
+    one = Mixture.of(block, scale=scale, alpha=alpha, weights=weights)
     return one, Mixture.of(full, scale=scale, alpha=alpha, weights=weights)
 
 
@@ -59,7 +58,7 @@ def test_weights_of_rows_count_as_repeated_rows(rng):
 
 
 def test_impossible_rows_of_a_sparse_matrix_are_left_out_and_counted():
-    rows = SparseBlock(csr_array(np.array([[1.0, 0.0], [0.0, 0.0], [0.5, 0.5]])))
+    rows = SparseTable(csr_array(np.array([[1.0, 0.0], [0.0, 0.0], [0.5, 0.5]])))
     problem = Mixture.of(rows, weights=np.array([2.0, 3.0, 1.0]))
     assert (problem.impossible, problem.total, problem.A.shape) == (3.0, 3.0, (2, 2))
     likelihood, _ = problem.evaluate(np.array([0.5, 0.5]))

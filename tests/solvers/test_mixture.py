@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.sparse import csr_array
 
-from priorshift.border import ArrayTable, SparseBlock, SparseTable, threads
+from priorshift.border import ArrayTable, SparseTable, threads
 from priorshift.solvers import Mixture, Solution, _mixture, maximise
 from priorshift.solvers._mixture import Mixtures, factorise, inside
 
@@ -213,7 +213,7 @@ def hidden_problem(rng, kind):
     """Return a problem with rows that are impossible at its scale, in a table, and the array's."""
     A, scale, p = rng.dirichlet(np.ones(4), 80), np.array([2.0, 0.0, 1.0, 0.5]), np.full(4, 0.25)
     A[::7] = [0.0, 1.0, 0.0, 0.0]
-    table = SparseTable(SparseBlock(csr_array(A))) if kind == "sparse" else ArrayTable(A)
+    table = SparseTable(csr_array(A)) if kind == "sparse" else ArrayTable(A)
     return Mixture.of(table, scale=scale), Mixture.of(A, scale=scale), p
 
 

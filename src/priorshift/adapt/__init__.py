@@ -25,6 +25,7 @@ from priorshift.adapt._adapt import (
 from priorshift.adapt._adapter import Adapter
 from priorshift.adapt._costs import (
     GOALS,
+    Aim,
     Goal,
     GoalName,
     binary_cut,

@@ -44,6 +44,9 @@ MOST_COST = 1e100
 """Costs that can be squared and summed without overflow."""
 
 GoalName = Literal["accuracy", "balanced_accuracy", "log_loss"]
+Aim = Literal["accuracy", "balanced_accuracy", "log_loss", "cost"]
+"""What a gain is in."""
+
 GOALS: tuple[GoalName, ...] = ("accuracy", "balanced_accuracy", "log_loss")
 
 WORDS = {
@@ -222,7 +225,7 @@ class Goal:
         What decisions are judged by, rows true classes; None is 1 for every error.
     """
 
-    name: Literal["accuracy", "balanced_accuracy", "log_loss", "cost"]
+    name: Aim
     costs: Vector | None = None
     stakes: Vector | None = None
 

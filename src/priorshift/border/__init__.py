@@ -85,7 +85,6 @@ from priorshift.border.rows import (
 from priorshift.border.sparse import (
     DENSE_CLASSES,
     DenseBlocks,
-    SparseBlock,
     SparseTable,
     dense,
     is_wide,

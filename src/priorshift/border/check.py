@@ -40,7 +40,7 @@ from priorshift.border.rows import (
     map_reduce,
     take_rows,
 )
-from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
+from priorshift.border.sparse import DenseBlocks, SparseTable, is_sparse
 from priorshift.border.tensors import Tensor, is_tensor, to_numpy
 from priorshift.exceptions import argument, missing
 from priorshift.text import brief, some
@@ -601,9 +601,9 @@ class Predictions:
         """
         n = decided.size
         ones = np.ones(n, np.float32), decided, np.arange(n + 1)
-        rows = SparseTable(SparseBlock(csr_array(ones, shape=(n, n_classes))))
+        rows = SparseTable(csr_array(ones, shape=(n, n_classes)))
         few = n * n_classes <= 2**24
-        values = rows.whole.toarray() if few else DenseBlocks(rows)
+        values = rows.toarray() if few else DenseBlocks(rows)
         return cls(values, passed="proba", decided=decided)
 
     def take(self, rows: Indices) -> "Predictions":

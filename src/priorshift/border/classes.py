@@ -404,7 +404,7 @@ def check_source_mass(
     `origin` says in words where the source priors come from, if they were not given.
     """
     if isinstance(outputs, SparseTable) and not outputs.exact:
-        _require_room_for_rest(source_priors, outputs.whole.trend, classes)
+        _require_room_for_rest(source_priors, outputs.trend, classes)
     absent = np.flatnonzero(source_priors <= NO_PRIOR)
     if not absent.size:
         return

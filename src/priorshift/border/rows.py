@@ -366,4 +366,6 @@ def sample_sentence(what: str, n_rows: int, n_all: int) -> str:
 def _take(index: Indices, block: Block, rows: slice) -> list[Floats]:
     first, end = np.searchsorted(index, [rows.start, rows.stop])
     at = index[first:end] - rows.start
-    return [np.array(block[at])] if at.size else []
+    if not at.size:
+        return []
+    return [np.array(block[at]) if isinstance(block, np.ndarray) else block[at].toarray()]

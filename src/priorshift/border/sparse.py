@@ -11,13 +11,12 @@ selected rows and columns, and sums by label have the same form.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers, float_type
+from priorshift._typing import Floats, Indices, Vector, are_numbers, float_type
 from priorshift.border.rows import Blocks, Fold, Rows, Table, slices
 from priorshift.border.threads import SERIAL_WORK, row_slices
 
@@ -28,11 +27,10 @@ SCORES_IN_BLOCK = 2**18
 """Scores of one block: larger blocks leave the cache, smaller ones need more calls."""
 
 
-@dataclass(frozen=True, eq=False)
-class SparseBlock:
-    """Rows of a sparse table, `S + base[:, None] * trend`: works like an array.
+class SparseTable(Table):
+    """Rows with few scores each, `S + base[:, None] * trend`: a table, and an array to multiply.
 
-    Attributes
+    Parameters
     ----------
     csr : scipy.sparse.csr_array of shape (n, K)
         S, float32 or float64, without duplicates.
@@ -40,46 +38,74 @@ class SparseBlock:
         b, what each row adds to all of its classes; None is 0.
     trend : ndarray of shape (K,) or None
         t, in what proportion; None is 1 for all.
+    names : tuple or None
 
     Examples
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
-    >>> block = SparseBlock(csr_array([[0.7, 0.0, 0.0], [0.0, 0.4, 0.0]]), np.array([0.1, 0.2]))
-    >>> block.toarray()
+    >>> rows = SparseTable(csr_array([[0.7, 0.0, 0.0], [0.0, 0.4, 0.0]]), np.array([0.1, 0.2]))
+    >>> rows.toarray()
     array([[0.8, 0.1, 0.1],
            [0.2, 0.6, 0.2]])
-    >>> block @ np.array([1.0, 0.0, 0.0]), np.ones(2) @ block
+    >>> rows @ np.array([1.0, 0.0, 0.0]), np.ones(2) @ rows
     (array([0.8, 0.2]), array([1. , 0.7, 0.3]))
+    >>> rows.argmax(axis=1)
+    array([0, 1])
     """
 
-    csr: Any
-    base: Floats | None = None
-    trend: Floats | None = None
-
-    # makes NumPy leave `ndarray @ block` to `__rmatmul__`
+    # makes NumPy leave `ndarray @ rows` to `__rmatmul__`
     __array_ufunc__ = None
-    ndim = 2
+
+    def __init__(
+        self,
+        csr: Any,
+        base: Floats | None = None,
+        trend: Floats | None = None,
+        names: tuple[Any, ...] | None = None,
+    ) -> None:
+        self.csr, self.base, self.trend, self.names = csr, base, trend, names
+        self.shape, self.dtype = csr.shape, csr.dtype
+
+    @classmethod
+    def of(cls, values: Any, name: str = "y_proba") -> SparseTable:
+        """Read a SciPy sparse matrix or array; what it does not list is 0."""
+        if values.ndim != 2 or not are_numbers(values.dtype):
+            raise ValueError(
+                f"{name} is a sparse array of shape {values.shape} and type {values.dtype}; it "
+                "must hold numbers in two dimensions, one row per sample."
+            )
+        return SparseTable(compressed(values))
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and classes."""
-        return self.csr.shape
+    def exact(self) -> bool:
+        """Whether what is not listed is 0."""
+        return self.base is None
+
+    def blocks(self, part: slice, n_rows: int) -> Blocks:  # noqa: ARG002
+        """Yield blocks of a bounded number of scores, however many classes there are."""
+        return slices(self, part, self._rows_of(SCORES_IN_BLOCK))
+
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int) -> list[Any]:
+        """Fold in threads, unless there is too little work for them."""
+        if self.csr.nnz >= SERIAL_WORK:
+            return super().map_parts(fold, n_parts, n_rows)
+        return [fold(self.blocks(slice(0, self.shape[0]), n_rows))]
+
+    def read(self, part: slice) -> Floats:
+        """Read some consecutive rows into an array."""
+        return self[part].toarray()
+
+    def columns(self, order: Sequence[int]) -> SparseTable:
+        """Return the columns in another order."""
+        rows = self[:, list(order)]
+        rows.names = None if self.names is None else tuple(self.names[at] for at in order)
+        return rows
 
     @property
-    def size(self) -> int:
-        """How many numbers an array of it would hold."""
-        return self.shape[0] * self.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Float32 or float64."""
-        return self.csr.dtype
-
-    @property
-    def T(self) -> SparseBlock:  # noqa: N802
+    def T(self) -> SparseTable:  # noqa: N802
         """Return the transpose."""
-        return SparseBlock(
+        return SparseTable(
             self.csr.T.tocsr(), None if self.base is None else self._trend, self.base
         )
 
@@ -88,7 +114,7 @@ class SparseBlock:
         return np.ones(self.shape[1], self.dtype) if self.trend is None else self.trend
 
     def __matmul__(self, x: Any) -> Any:
-        if isinstance(x, SparseBlock):
+        if isinstance(x, SparseTable):
             return self._gram(x)
         product = self.csr @ x
         if self.base is None:
@@ -103,7 +129,7 @@ class SparseBlock:
         rest = x @ self.base
         return product + (rest * self._trend if x.ndim == 1 else np.outer(rest, self._trend))
 
-    def _gram(self, other: SparseBlock) -> Vector:
+    def _gram(self, other: SparseTable) -> Vector:
         """Multiply two blocks into an array: for few classes only."""
         product = (self.csr @ other.csr).toarray()
         if other.base is not None:
@@ -112,7 +138,7 @@ class SparseBlock:
             product += np.outer(self.base, self._trend @ other)
         return product
 
-    def __mul__(self, factor: Floats) -> SparseBlock:
+    def __mul__(self, factor: Floats) -> SparseTable:
         """Scale columns by a vector, or rows by a column vector."""
         csr, base, trend = self.csr, self.base, self.trend
         if factor.ndim == 2:
@@ -121,25 +147,25 @@ class SparseBlock:
         else:
             of_entry = factor[csr.indices]
             trend = None if base is None else self._trend * factor
-        return SparseBlock(with_data(csr, csr.data * of_entry), base, trend)
+        return SparseTable(with_data(csr, csr.data * of_entry), base, trend)
 
-    def __truediv__(self, factor: Floats) -> SparseBlock:
+    def __truediv__(self, factor: Floats) -> SparseTable:
         """Divide columns by a vector."""
         return self * (1 / factor)
 
-    def __add__(self, other: SparseBlock) -> SparseBlock:
+    def __add__(self, other: SparseTable) -> SparseTable:
         """Add a block with the same kind of rest: sums or counts of more rows."""
         csr = csr_array(self.csr + other.csr)
         if self.base is None or other.base is None:
             assert self.base is None
             assert other.base is None
-            return SparseBlock(csr)
+            return SparseTable(csr)
         if np.array_equal(self._trend, other._trend):
-            return SparseBlock(csr, self.base + other.base, self.trend)
+            return SparseTable(csr, self.base + other.base, self.trend)
         assert np.array_equal(self.base, other.base)
-        return SparseBlock(csr, self.base, self._trend + other._trend)
+        return SparseTable(csr, self.base, self._trend + other._trend)
 
-    def __getitem__(self, key: Any) -> SparseBlock:
+    def __getitem__(self, key: Any) -> SparseTable:
         """Return some rows, or some columns of them; consecutive rows do not copy their scores."""
         rows, columns = key if isinstance(key, tuple) else (key, None)
         csr, trend = self.csr, self.trend
@@ -159,13 +185,13 @@ class SparseBlock:
                 columns = np.flatnonzero(columns)
             csr = csr_array(csr[:, columns])
             trend = None if trend is None else trend[columns]
-        return SparseBlock(csr, base, trend)
+        return SparseTable(csr, base, trend)
 
-    def astype(self, dtype: Any, copy: bool = True) -> SparseBlock:
+    def astype(self, dtype: Any, copy: bool = True) -> SparseTable:
         """Convert."""
         base = None if self.base is None else self.base.astype(dtype, copy=copy)
         trend = None if self.trend is None else self.trend.astype(dtype, copy=copy)
-        return SparseBlock(with_data(self.csr, self.csr.data.astype(dtype, copy=copy)), base, trend)
+        return SparseTable(with_data(self.csr, self.csr.data.astype(dtype, copy=copy)), base, trend)
 
     def sum(self, axis: int | None = None, dtype: Any = np.float64) -> Any:
         """Sum all, columns (`axis=0`) or rows (`axis=1`), in float64."""
@@ -190,20 +216,27 @@ class SparseBlock:
         base, trend = self.base.astype(np.float64), self._trend
         return listed + 2 * trend * (csr.T @ base) + trend**2 * float(base @ base)
 
-    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> SparseBlock:
-        """Sum the rows of each label, into one row per label."""
-        data = np.ones(label.size) if weight is None else np.asarray(weight, np.float64)
-        of_label = csr_array((data, label, np.arange(label.size + 1)), shape=(label.size, n_labels))
-        # the transpose as compressed rows, in which sums of long sparse rows are fastest
-        of_label = of_label.T.tocsr()
-        csr = of_label @ self.csr.astype(np.float64, copy=False)
-        base = None if self.base is None else of_label @ self.base.astype(np.float64)
-        return SparseBlock(csr_array(csr), base, self.trend)
+    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> Any:
+        """Sum the rows of each label, some rows at a time: labels by classes, an array if few."""
+        weight = np.ones(label.size) if weight is None else np.asarray(weight, np.float64)
+        total = None
+        # so many scores that their float64 copy is small
+        for rows in row_slices(self.shape[0], self._rows_of(2**23)):
+            n, part = rows.stop - rows.start, self[rows].astype(np.float64, copy=False)
+            marks = weight[rows], label[rows], np.arange(n + 1)
+            # the transpose as compressed rows, in which sums of long sparse rows are fastest
+            of_label = csr_array(marks, shape=(n, n_labels)).T.tocsr()
+            base = None if part.base is None else of_label @ part.base
+            found = SparseTable(csr_array(of_label @ part.csr), base, self.trend)
+            total = found if total is None else total + found
+        assert total is not None
+        return total if is_wide(self) else total.toarray()
 
     def argmax(self, axis: int = 1) -> Indices:
-        """Return the largest column of each row, the first of equals."""
+        """Return the largest column of each row, the first of equals, some rows at a time."""
         assert axis == 1
-        return _largest(self.csr, self.base, self.trend)[0]
+        blocks = self.blocks(slice(0, self.shape[0]), 0)
+        return np.concatenate([_largest(part.csr, part.base, part.trend)[0] for _, part in blocks])
 
     def max(self, axis: int) -> Floats:
         """Return the largest value of each column (`axis=0`) or row (`axis=1`)."""
@@ -220,12 +253,9 @@ class SparseBlock:
         return float(values.min(initial=0.0))
 
     def toarray(self) -> Floats:
-        """Return an array: for few rows only."""
+        """Return all of it as an array, if you have the memory."""
         dense = self.csr.toarray()
         return dense if self.base is None else dense + np.outer(self.base, self._trend)
-
-    def __array__(self, *_: Any, **__: Any) -> Floats:
-        return self.toarray()
 
     def __array_function__(
         self, function: Callable[..., Any], _: Any, args: tuple[Any, ...], __: dict[str, Any]
@@ -233,7 +263,7 @@ class SparseBlock:
         """Let `np.concatenate` join blocks."""
         if function is not np.concatenate:
             return NotImplemented
-        blocks: Sequence[SparseBlock] = args[0]
+        blocks: Sequence[SparseTable] = args[0]
         base = None
         if blocks[0].base is not None:
             base = np.concatenate([block.base for block in blocks])
@@ -241,7 +271,57 @@ class SparseBlock:
         data = np.concatenate([block.csr.data for block in blocks])
         indices = np.concatenate([block.csr.indices for block in blocks])
         shape = (indptr.size - 1, blocks[0].shape[1])
-        return SparseBlock(csr_array((data, indices, indptr), shape=shape), base, blocks[0].trend)
+        return SparseTable(csr_array((data, indices, indptr), shape=shape), base, blocks[0].trend)
+
+    def tocsr(self) -> Any:
+        """Return a copy as a sparse matrix, in which everything not listed is 0."""
+        if not self.exact:
+            raise ValueError(
+                "what these rows do not list is not 0 but spread, so no sparse matrix can hold "
+                "them; use toarray() on some rows, or rest='drop'."
+            )
+        return self.csr.copy()  # SciPy may sort it in place
+
+    def scaled(self, ratio: Vector) -> tuple[Any, int]:
+        """Multiply columns by a ratio and normalise rows; a sparse matrix again where one can be.
+
+        Rows that would lose all probability are kept; the second value counts them.
+        """
+        csr, data = self.csr, np.empty_like(self.csr.data)
+        base = None if self.base is None else np.empty_like(self.base)
+        lost = []
+        for rows, block in self.blocks(slice(0, self.shape[0]), 0):
+            new = block.astype(np.float64, copy=False) * ratio
+            sums = np.asarray(new.sum(axis=1))
+            nothing = np.flatnonzero(sums < np.finfo(np.float64).tiny)  # 1 / sum must be a number
+            lost.append(nothing + rows.start)
+            sums[nothing] = 1.0
+            new = new * (1 / sums)[:, None]
+            data[csr.indptr[rows.start] : csr.indptr[rows.stop]] = new.csr.data
+            if base is not None:
+                base[rows] = new.base
+        trend = None
+        if base is not None:
+            trend = (self._trend * ratio).astype(self.dtype)
+            # rounding must not make a listed probability near 0 negative
+            np.maximum(data, -np.repeat(base, np.diff(csr.indptr)) * trend[csr.indices], out=data)
+        at, scores = np.concatenate(lost), with_data(csr, data)
+        if at.size:  # put back as they were, normalised; a rest that they spread is listed in full
+            n, kept = self.shape[0], self[at].astype(np.float64)
+            kept = kept * (1 / kept.sum(axis=1))[:, None]
+            listed = kept.csr if kept.base is None else csr_array(kept.toarray())
+            data[np.repeat(np.isin(np.arange(n), at), np.diff(csr.indptr))] = 0
+            place = csr_array((np.ones(at.size), (at, np.arange(at.size))), shape=(n, at.size))
+            scores = csr_array(scores + place @ listed).astype(self.dtype)
+            if base is not None:
+                base[at] = 0
+        table = object.__new__(type(self))  # of the same kind
+        SparseTable.__init__(table, scores, base, trend, self.names)
+        return table.tocsr() if table.exact else table, at.size
+
+    def _rows_of(self, n_scores: int) -> int:
+        """Return about how many rows have so many scores."""
+        return n_scores // max(1, self.csr.nnz // max(1, self.shape[0]))
 
 
 def with_data(csr: Any, data: Floats) -> Any:
@@ -302,130 +382,6 @@ def _largest_unlisted(csr: Any, slope: Floats, trend: Floats) -> tuple[Indices, 
     return found, np.where(gap == K, -np.inf, value).astype(slope.dtype)
 
 
-class SparseTable(Table):
-    """A table with few scores per row, in memory.
-
-    Examples
-    --------
-    >>> from scipy.sparse import csr_array
-    >>> table = SparseTable.of(csr_array([[0.7, 0.0, 0.3], [0.0, 1.0, 0.0]]))
-    >>> table.shape, table.n_scores
-    ((2, 3), 3)
-    >>> table.argmax(axis=1)
-    array([0, 1])
-    """
-
-    def __init__(self, whole: SparseBlock, names: tuple[Any, ...] | None = None) -> None:
-        self.whole, self.names = whole, names
-        self.shape, self.dtype = whole.shape, whole.dtype
-        self.n_scores = int(whole.csr.nnz)
-
-    @classmethod
-    def of(cls, values: Any, name: str = "y_proba") -> SparseTable:
-        """Read a SciPy sparse matrix or array; what it does not list is 0."""
-        if values.ndim != 2 or not are_numbers(values.dtype):
-            raise ValueError(
-                f"{name} is a sparse array of shape {values.shape} and type {values.dtype}; it "
-                "must hold numbers in two dimensions, one row per sample."
-            )
-        return SparseTable(SparseBlock(compressed(values)))
-
-    @property
-    def exact(self) -> bool:
-        """Whether what is not listed is 0."""
-        return self.whole.base is None
-
-    def blocks(self, part: slice, n_rows: int) -> Blocks:  # noqa: ARG002
-        """Yield blocks of a bounded number of scores, however many classes there are."""
-        return slices(self.whole, part, self._rows_of(SCORES_IN_BLOCK))
-
-    def map_parts(self, fold: Fold, n_parts: int, n_rows: int) -> list[Any]:
-        """Fold in threads, unless there is too little work for them."""
-        if self.n_scores >= SERIAL_WORK:
-            return super().map_parts(fold, n_parts, n_rows)
-        return [fold(self.blocks(slice(0, self.shape[0]), n_rows))]
-
-    def columns(self, order: Sequence[int]) -> SparseTable:
-        """Return the columns in another order."""
-        names = None if self.names is None else tuple(self.names[at] for at in order)
-        return SparseTable(self.whole[:, list(order)], names)
-
-    def __getitem__(self, rows: slice | Indices | Mask) -> SparseBlock:
-        """Return some rows."""
-        return self.whole[rows]
-
-    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> Any:
-        """Sum the rows of each label, some rows at a time: labels by classes, an array if few."""
-        total = None
-        # so many scores that their float64 copy is small
-        for rows in row_slices(self.shape[0], self._rows_of(2**23)):
-            of_rows = None if weight is None else weight[rows]
-            found = self.whole[rows].sum_by(label[rows], n_labels, of_rows)
-            total = found if total is None else total + found
-        assert total is not None
-        return total if is_wide(self) else total.toarray()
-
-    def argmax(self, axis: int = 1) -> Indices:
-        """Return the largest class of each row, the first among equals."""
-        blocks = self.blocks(slice(0, self.shape[0]), 0)
-        return np.concatenate([block.argmax(axis) for _, block in blocks])
-
-    def tocsr(self) -> Any:
-        """Return a copy as a sparse matrix, in which everything not listed is 0."""
-        if not self.exact:
-            raise ValueError(
-                "what these rows do not list is not 0 but spread, so no sparse matrix can hold "
-                "them; use toarray() on some rows, or rest='drop'."
-            )
-        return self.whole.csr.copy()  # SciPy may sort it in place
-
-    def toarray(self) -> Floats:
-        """Return all of it as an array, if you have the memory."""
-        return self.whole.toarray()
-
-    def scaled(self, ratio: Vector) -> tuple[Any, int]:
-        """Multiply columns by a ratio and normalise rows; a sparse matrix again where one can be.
-
-        Rows that would lose all probability are kept; the second value counts them.
-        """
-        whole, csr = self.whole, self.whole.csr
-        data = np.empty_like(csr.data)
-        base = None if whole.base is None else np.empty_like(whole.base)
-        lost = []
-        for rows, block in self.blocks(slice(0, self.shape[0]), 0):
-            new = block.astype(np.float64, copy=False) * ratio
-            sums = np.asarray(new.sum(axis=1))
-            nothing = np.flatnonzero(sums < np.finfo(np.float64).tiny)  # 1 / sum must be a number
-            lost.append(nothing + rows.start)
-            sums[nothing] = 1.0
-            new = new * (1 / sums)[:, None]
-            data[csr.indptr[rows.start] : csr.indptr[rows.stop]] = new.csr.data
-            if base is not None:
-                base[rows] = new.base
-        trend = None
-        if base is not None:
-            trend = (whole._trend * ratio).astype(self.dtype)
-            # rounding must not make a listed probability near 0 negative
-            np.maximum(data, -np.repeat(base, np.diff(csr.indptr)) * trend[csr.indices], out=data)
-        at, scores = np.concatenate(lost), with_data(csr, data)
-        if at.size:  # put back as they were, normalised; a rest that they spread is listed in full
-            n, kept = self.shape[0], whole[at].astype(np.float64)
-            kept = kept * (1 / kept.sum(axis=1))[:, None]
-            listed = kept.csr if kept.base is None else csr_array(kept.toarray())
-            data[np.repeat(np.isin(np.arange(n), at), np.diff(csr.indptr))] = 0
-            place = csr_array((np.ones(at.size), (at, np.arange(at.size))), shape=(n, at.size))
-            scores = csr_array(scores + place @ listed).astype(self.dtype)
-            if base is not None:
-                base[at] = 0
-        table = object.__new__(type(self))  # of the same kind
-        SparseTable.__init__(table, SparseBlock(scores, base, trend), self.names)
-        return table.tocsr() if table.exact else table, at.size
-
-    def _rows_of(self, n_scores: int) -> int:
-        """Return about how many rows have so many scores."""
-        return n_scores // max(1, self.n_scores // self.shape[0])
-
-
 class DenseBlocks(Table):
     """A sparse table whose blocks are arrays of a few rows, for code that needs arrays."""
 
@@ -435,7 +391,7 @@ class DenseBlocks(Table):
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield arrays of at most `n_rows`."""
-        for rows, block in slices(self.table.whole, part, n_rows):
+        for rows, block in slices(self.table, part, n_rows):
             yield rows, block.toarray()
 
 
@@ -446,8 +402,7 @@ def is_sparse(rows: Any) -> TypeGuard[SparseTable]:
 
 def is_wide(rows: Any, n_classes: int | None = None) -> bool:
     """Tell whether rows list few of so many classes that a matrix of them by them is too large."""
-    many = rows.shape[1] > (n_classes or DENSE_CLASSES)
-    return many and (isinstance(rows, SparseBlock) or is_sparse(rows))
+    return rows.shape[1] > (n_classes or DENSE_CLASSES) and is_sparse(rows)
 
 
 def dense(rows: Rows) -> Rows:

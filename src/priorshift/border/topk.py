@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Indices, are_numbers, float_type
 from priorshift.border.check import SUM_TOLERANCE
-from priorshift.border.sparse import SparseBlock, SparseTable, compressed
+from priorshift.border.sparse import SparseTable, compressed
 from priorshift.border.threads import row_slices
 from priorshift.text import brief
 
@@ -70,7 +70,8 @@ class TopK(SparseTable):
         scores = values.astype(float_type(values.dtype), copy=False).ravel()
         small = indices.astype(np.int32 if n_classes < 2**31 else np.int64, copy=False)
         parts = scores, small.ravel(), np.arange(n + 1, dtype=np.int64) * k
-        super().__init__(_with_rest(csr_array(parts, shape=(n, n_classes)), rest))
+        rows = _with_rest(csr_array(parts, shape=(n, n_classes)), rest)
+        super().__init__(rows.csr, rows.base)
 
     @classmethod
     def from_csr(cls, matrix: Any, *, rest: Rest) -> "TopK":
@@ -90,8 +91,8 @@ class TopK(SparseTable):
                 f"from_csr takes a scipy sparse matrix; got {type(matrix).__name__}. For ids and "
                 "scores use TopK(ids, scores, n_classes, rest=...)."
             )
-        table = cls.__new__(cls)
-        SparseTable.__init__(table, _with_rest(compressed(matrix), rest))
+        table, rows = cls.__new__(cls), _with_rest(compressed(matrix), rest)
+        SparseTable.__init__(table, rows.csr, rows.base)
         return table
 
 
@@ -120,7 +121,7 @@ def _check_ids(ids: Indices, n_classes: int) -> None:
             )
 
 
-def _with_rest(csr: Any, rest: Rest) -> SparseBlock:
+def _with_rest(csr: Any, rest: Rest) -> SparseTable:
     """Spread what rows lack to 1 over the classes they do not list, or drop it."""
     if rest not in ("spread", "drop"):
         raise ValueError(
@@ -128,7 +129,7 @@ def _with_rest(csr: Any, rest: Rest) -> SparseBlock:
             f"{rest!r}."
         )
     n, K = csr.shape
-    block = SparseBlock(csr)
+    block = SparseTable(csr)
     if csr.nnz and not csr.data.min() >= 0:
         at = int(np.argmin(csr.data >= 0))
         row = int(np.searchsorted(csr.indptr, at, side="right")) - 1
@@ -160,4 +161,4 @@ def _with_rest(csr: Any, rest: Rest) -> SparseBlock:
     share = np.maximum(1 - sums, 0) / np.maximum(K - listed, 1)
     share = share.astype(csr.dtype)
     data = csr.data - np.repeat(share, listed)
-    return SparseBlock(csr_array((data, csr.indices, csr.indptr), shape=(n, K)), share)
+    return SparseTable(csr_array((data, csr.indices, csr.indptr), shape=(n, K)), share)

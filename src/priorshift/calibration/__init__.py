@@ -13,9 +13,10 @@ If an estimator calibrates by itself, its `PriorEstimate` contains a `Calibratio
 `CalibrationAverage` of several.
 
 To read the package, start with `maps` (what is fitted), `likelihood` (what is maximised), `fitting`
-(how), and `crossfit` (along a path of ridges and without each fold; it also chooses the calibrator
-of `CalibratedEM`). `calibrators` (the classes above) and `average` (many calibrators, for `Auto`)
-build on these; `floors` handles outputs of exactly 0.
+(how: once, or along a path of ridges and without each fold), and `crossfit` (which of them has the
+least loss out of fold; it chooses the calibrator of `CalibratedEM`). `calibrators` (the classes
+above) and `average` (many calibrators, for `Auto`) build on these; `floors` handles outputs of
+exactly 0.
 """
 
 from priorshift.calibration.average import AveragedCalibration, average_calibration

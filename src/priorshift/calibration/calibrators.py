@@ -42,6 +42,7 @@ from priorshift.border import (
     row_blocks,
     settle_classes,
     single_threaded_blas,
+    some,
 )
 from priorshift.calibration.crossfit import by_fold, cross_fit, ridges_of
 from priorshift.calibration.fitting import (
@@ -149,7 +150,13 @@ class _Calibrator(BaseEstimator):
         del z
         unseen = self.classes_[~likelihood.seen].tolist()
         if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
-            warn_user(_unseen_message(unseen), PriorShiftWarning)
+            warn_user(
+                f"validation says nothing about {len(unseen)} of the classes ({some(unseen)}): y "
+                f"has none of them, or their {argument('source_label_priors')} are 0. Their bias "
+                "stays 0 and their scale that of the best temperature; give validation samples of "
+                "every class.",
+                PriorShiftWarning,
+            )
         with single_threaded_blas():  # products of small blocks: threads would only wait
             found = self._search(likelihood, unit, ridges, folds)
             self.nll_ = likelihood.value(found.map) / likelihood.total
@@ -255,15 +262,6 @@ def _unit(z: Vector) -> float:
     spread = np.ptp(z, axis=1)
     spread = spread[spread > 0]
     return float(np.exp(np.log(spread).mean())) if spread.size else 1.0
-
-
-def _unseen_message(unseen: list[Any]) -> str:
-    names = ", ".join(map(repr, unseen[:10])) + (", ..." if len(unseen) > 10 else "")
-    return (
-        f"validation says nothing about {len(unseen)} of the classes ({names}): y has none of "
-        f"them, or their {argument('source_label_priors')} are 0. Their bias stays 0 and their "
-        "scale that of the best temperature; give validation samples of every class."
-    )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -108,8 +108,6 @@ class PriorEstimator(BaseEstimator):
     """What validation said, as `fit` read it."""
     source_priors_: Vector
     source_priors_from_: str
-    _decisions_only: bool
-    """Whether the method was fitted on decisions, without probabilities."""
 
     @property
     def batch(self) -> Batch | None:
@@ -162,7 +160,7 @@ class PriorEstimator(BaseEstimator):
         rows can show. A method that was fitted on decisions has counts and nothing else.
         """
         check_is_fitted(self)
-        if self.counts_suffice and self._decisions_only:
+        if self.counts_suffice and self._evidence.decisions_only:
             return False
         return not (self.counts_suffice and self.confusion_.seen.all())
 
@@ -327,7 +325,6 @@ class PriorEstimator(BaseEstimator):
         learned = self._learn(evidence)
         labels = evidence.source_label_priors
         self._evidence, self.classes_ = evidence, evidence.classes
-        self._decisions_only = evidence.decisions_only
         self.n_features_in_ = evidence.classes.size
         if evidence.confusion is not None:
             self.confusion_ = evidence.confusion
@@ -536,7 +533,7 @@ class PriorEstimator(BaseEstimator):
         found = self._estimate_decisions(counts)
         if request is not None:
             found = found.with_interval(Bounds(self, found, request).by_counts(counts), request)
-        if self._decisions_only and np.isinf(self.confusion_.sizes).any():
+        if self._evidence.decisions_only and np.isinf(self.confusion_.sizes).any():
             exact = (
                 "error rates that were given without the number of samples they were measured on "
                 "are taken to be exact: the interval leaves out what they may be wrong by."
@@ -576,7 +573,7 @@ class PriorEstimator(BaseEstimator):
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         """Turn clean target predictions into an estimate: by default, from their counts."""
-        if self._decisions_only:
+        if self._evidence.decisions_only:
             return self._estimate_decisions(DecisionCounts.from_arrays(y_proba, decision="hard"))
         target = self._seen_target(y_proba, "a confusion matrix")
         return self._only_unseen(target) if target.empty else self._estimate_counts(target)
@@ -626,7 +623,7 @@ class PriorEstimator(BaseEstimator):
             )
         if not values.any() or not counts.n_samples:
             raise ValueError("counts are 0 for every class, or of no rows; count at least one row.")
-        if not self._decisions_only:
+        if not self._evidence.decisions_only:
             check_source_mass(
                 self.source_priors_,
                 counts.frequencies[None],
@@ -729,10 +726,11 @@ class PriorEstimator(BaseEstimator):
         unknown[seen] |= undetermined(M)
         said = f"the share of class {some(names[unknown].tolist())}" if unknown.any() else "all"
         because = f" (class {some(names[never].tolist())} is never decided for)"
+        instead = "" if self._evidence.decisions_only else ", use EM"
         caution = (
             f"the confusion matrix is singular: decisions do not tell {said}"
             f"{because if never.any() else ''}, and other shares explain them as well as these. "
-            f"Add validation samples{'' if self._decisions_only else ', use EM'} or merge classes."
+            f"Add validation samples{instead} or merge classes."
         )
         if singular is None:
             warn_user(f"{self.name}: {caution}", PriorShiftWarning)

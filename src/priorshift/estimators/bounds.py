@@ -163,12 +163,12 @@ class Bounds:
         interval, error = np.zeros((seen.size, 2)), np.zeros(seen.size)
         interval[seen], error[seen] = bounds.interval, bounds.standard_error
         caution = None
-        if not estimator._decisions_only:  # of decisions a warning says it
+        if not estimator._evidence.decisions_only:  # of decisions a warning says it
             caution = (
                 f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}: "
                 "its share is taken to be 0, and its interval does not allow for more."
             )
-        return replace(bounds, interval=interval, standard_error=error, draws=None, caution=caution)
+        return replace(bounds, interval=interval, standard_error=error, caution=caution)
 
     def _temperature(self, rows: Validation) -> CalibrationMap:
         """Return the temperature that makes outputs on validation chances of each class."""

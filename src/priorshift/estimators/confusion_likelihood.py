@@ -348,7 +348,7 @@ class JointLikelihood(PriorEstimator):
         if (alpha < 1).any():
             raise ValueError(f"alpha must be at least 1 for {self.name}; got {self.alpha!r}.")
         confusion = self.confusion_
-        counts = confusion.in_samples() if self._decisions_only else confusion.counts
+        counts = confusion.in_samples() if self._evidence.decisions_only else confusion.counts
         counted = counts + self.shrinkage_ * self.model_confusion_
         V, n = counted[:, target.seen], target.counts.counts
         _report_impossible(Mixture.of(V, weights=n), float(n.sum()))

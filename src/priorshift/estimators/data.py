@@ -486,7 +486,7 @@ def read_target(
             f"{argument('y_target')}, or use one of {', '.join(label_methods())}."
         )
     labelled = y_target is not None or method.target_labels == "required"
-    decided = y_pred is not None or method._decisions_only
+    decided = y_pred is not None or method._evidence.decisions_only
     if isinstance(y_proba, Predictions) and y_proba.decided is not None:
         decided = True
     if decided and not labelled:

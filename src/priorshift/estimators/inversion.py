@@ -52,7 +52,7 @@ class NoAdaptation(PriorEstimator):
         return self._unchanged(y_proba.shape[0])
 
     def _estimate_decisions(self, counts: DecisionCounts) -> PriorEstimate:
-        if self._decisions_only:
+        if self._evidence.decisions_only:
             return self._unchanged(counts.n_samples)
         return super()._estimate_decisions(counts)
 

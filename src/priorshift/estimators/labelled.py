@@ -306,10 +306,6 @@ class LabelsNeeded(int):
         found.with_predictions = with_predictions
         return found
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Keep both numbers when pickled."""
-        return type(self), (int(self), self.with_predictions)
-
 
 def labels_needed(
     *,

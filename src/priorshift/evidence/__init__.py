@@ -14,7 +14,7 @@ from priorshift.evidence._actions import (
     share_covariance,
     ungated,
 )
-from priorshift.evidence._assumption import as_rows, check_assumption
+from priorshift.evidence._assumption import AssumptionTest, as_rows, check_assumption
 from priorshift.evidence._backtest import (
     FEWEST_GROUPS,
     Backtest,
@@ -22,7 +22,7 @@ from priorshift.evidence._backtest import (
     name_groups,
     replay,
 )
-from priorshift.evidence._detect import detect_shift
+from priorshift.evidence._detect import ShiftTest, detect_shift
 from priorshift.evidence._diagnose import (
     Diagnostics,
     Expected,
@@ -32,5 +32,4 @@ from priorshift.evidence._diagnose import (
 )
 from priorshift.evidence._information import label_information, least_information
 from priorshift.evidence._kind import amplification, explain_by_priors, find_order
-from priorshift.evidence._results import AssumptionTest, ShiftTest
 from priorshift.evidence._shares import hedge_shares, shares_by_history, shares_by_labels

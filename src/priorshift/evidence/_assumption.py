@@ -24,11 +24,14 @@ squares with a spread of p, so the deviation of a function answers a row x with
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from priorshift._results import Finding
 from priorshift._typing import Indices, Vector
 from priorshift.border import (
     Predictions,
@@ -39,7 +42,6 @@ from priorshift.border import (
     read_decisions,
     sum_by,
 )
-from priorshift.evidence._results import AssumptionTest
 from priorshift.evidence._samples import (
     MOST_DECIMALS,
     Power,
@@ -55,6 +57,7 @@ from priorshift.evidence._samples import (
     without_repeats,
 )
 from priorshift.solvers import nearest_mixtures, simplex_least_squares
+from priorshift.words import Fact, fact, say
 
 N_RESAMPLES = 199
 MOST_ROWS = 50_000
@@ -68,6 +71,91 @@ NO_VARIANCE = 1e-14
 
 N_POOLED = 4
 """Functions of all rows: two polynomials of two ranks."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AssumptionTest(Finding):
+    """Whether a change of priors alone explains the target; frozen and picklable.
+
+    Attributes
+    ----------
+    statistic : float
+        Mean square of the target's deviations from the nearest mixture of classes, in standard
+        errors: of all decisions together, plus of each decision.
+    p_value : float or None
+        How often the statistic is as large where only the priors changed. None where there are too
+        few rows to tell.
+    degrees_of_freedom : int
+        Numbers that were compared.
+    alpha : float
+        Level of the test.
+    n_cells : int
+        Decisions (predicted classes) that were compared one by one, as both sides have enough rows
+        of them.
+    n_val, n_target : int
+        Rows of validation and target.
+    n_resamples : int
+        Draws of the null distribution.
+    classes : ndarray of shape (n_classes,)
+    priors : ndarray of shape (n_classes,)
+        The priors that explain the target best; of its distinct rows, if it repeats some.
+    detectable_effect : float or None
+        Change of confidence that is detected 4 times out of 5, as a mean change of rank: 0.05
+        means that rows move up, or down, by 5 percentiles among the rows with the same decision.
+        None if no change is.
+    n_repeated_val, n_repeated_target : int
+        Repeated rows of a side that was drawn with replacement: each counts once.
+    notes : tuple of str
+        What the user should know of the inputs.
+    of_decisions : bool
+        Whether there were decisions without probabilities.
+    """
+
+    statistic: float
+    p_value: float | None
+    degrees_of_freedom: int
+    alpha: float
+    n_cells: int
+    n_val: int
+    n_target: int
+    n_resamples: int
+    classes: NDArray[Any]
+    priors: Vector
+    detectable_effect: float | None = None
+    n_repeated_val: int = 0
+    n_repeated_target: int = 0
+    notes: tuple[str, ...] = ()
+    of_decisions: bool = False
+
+    @property
+    def rejected(self) -> bool:
+        """Whether more than the priors changed, at this level."""
+        return self.p_value is not None and self.p_value <= self.alpha
+
+    @property
+    def sentence(self) -> str:
+        """The finding in words."""
+        return " ".join(map(say, self.facts()))
+
+    def facts(self) -> Iterator[Fact]:
+        """List what was found."""
+        if self.of_decisions:
+            yield self.fact_of_decisions()
+        elif self.p_value is None:
+            yield fact("few_to_check", n_val=self.n_val, n_target=self.n_target)
+        elif self.rejected:
+            yield fact("looks_different", p_value=self.p_value)
+        else:
+            least = self.detectable_effect
+            yield fact("balance_explains", p_value=self.p_value, least=least)
+        if self.n_repeated_val or self.n_repeated_target:
+            yield fact("repeated", n_val=self.n_repeated_val, n_target=self.n_repeated_target)
+
+    def fact_of_decisions(self) -> Fact:
+        """Return whether decisions err as they did, as far as they tell."""
+        if self.p_value is None:
+            return fact("by_decisions", n_target=self.n_target)
+        return fact("drifted" if self.rejected else "errs_alike", p_value=self.p_value)
 
 
 def check_assumption(

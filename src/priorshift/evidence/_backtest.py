@@ -21,7 +21,7 @@ from scipy.special import stdtrit
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
-from priorshift.adapt import Goal, GoalName
+from priorshift.adapt import Aim, Goal, GoalName
 from priorshift.border import (
     Predictions,
     as_generator,
@@ -40,7 +40,7 @@ from priorshift.evidence._actions import (
 from priorshift.exceptions import missing
 from priorshift.text import plain
 from priorshift.verdict import SURE, WORTH, Action, Gain, Ruling, Verdict, take_best
-from priorshift.words import Aim, say_backtest
+from priorshift.words import say_backtest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

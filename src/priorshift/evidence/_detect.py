@@ -11,11 +11,13 @@ shift of few classes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from priorshift._results import Finding
 from priorshift._typing import Vector
 from priorshift.adapt import total_variation
 from priorshift.border import (
@@ -24,8 +26,7 @@ from priorshift.border import (
     check_priors,
     check_resamples,
 )
-from priorshift.evidence._assumption import N_RESAMPLES, assumption_of
-from priorshift.evidence._results import ShiftTest
+from priorshift.evidence._assumption import N_RESAMPLES, AssumptionTest, assumption_of
 from priorshift.evidence._samples import (
     SIDES,
     Power,
@@ -41,10 +42,94 @@ from priorshift.evidence._samples import (
 )
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.solvers import nearest_mixtures, simplex_least_squares
-from priorshift.words import fact, say
+from priorshift.words import Fact, fact, say
 
 ALTERNATIVE = 0.1
 """The smallest shift of practical interest, as a total variation distance: power is for it."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShiftTest(Finding):
+    """Whether the target's priors differ from the source's; frozen and picklable.
+
+    Attributes
+    ----------
+    statistic : float
+        T, how far the target's decisions are from what the source priors predict.
+    p_value : float
+        How often T is as large where there is no shift.
+    degrees_of_freedom : int
+        Directions in which decisions vary, at most K - 1.
+    alpha : float
+        Level of the test.
+    effect_size : float or None
+        Total variation distance between target priors and source label priors: the share of
+        samples whose class would have to change. It is debiased: `priors`, which hold noise, are
+        farther from the source than the target's true priors are. None in an assessment, where
+        the estimate says how far the priors moved.
+    effect_interval : tuple of float or None
+        Of the effect size, at confidence 1 - alpha. It contains 0 unless the test rejects; it may
+        contain 0 even then.
+    power : float
+        How often a shift of size `alternative` is detected with these sample sizes.
+    alternative : float
+        The smallest shift of practical interest.
+    detectable_effect : float or None
+        Size of a shift that is detected 4 times out of 5; None if there is none.
+    method : {"permutation", "bootstrap"}
+        Where the null distribution comes from.
+    n_val, n_target, n_resamples, classes, notes
+        As in `AssumptionTest`.
+    source_label_priors : ndarray of shape (n_classes,)
+        The null hypothesis.
+    priors : ndarray of shape (n_classes,) or None
+        Estimated target priors, noisy where classes are hard to tell apart.
+    assumption : AssumptionTest or None
+        Whether a change of priors alone explains the target, if you asked for it.
+    """
+
+    statistic: float
+    p_value: float
+    degrees_of_freedom: int
+    alpha: float
+    effect_size: float | None
+    effect_interval: tuple[float, float] | None
+    power: float
+    alternative: float
+    detectable_effect: float | None
+    method: str
+    n_val: int
+    n_target: int
+    n_resamples: int
+    classes: NDArray[Any]
+    source_label_priors: Vector
+    priors: Vector | None
+    assumption: AssumptionTest | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rejected(self) -> bool:
+        """Whether there is evidence of a shift, at this level."""
+        return self.p_value <= self.alpha
+
+    @property
+    def sentence(self) -> str:
+        """The finding in words."""
+        said = say(self.fact())
+        if self.assumption is not None and self.assumption.rejected:
+            said += " " + self.assumption.sentence
+        return said
+
+    def fact(self, moved: float | None = None) -> Fact:
+        """Return what was found; `moved` is how far by an estimate, else by mean predictions."""
+        if not self.rejected:
+            known = {"alternative": self.alternative, "power": self.power}
+            return fact("not_shifted", p_value=self.p_value, **known)
+        if moved is None and self.effect_interval is not None:
+            low, high = self.effect_interval
+            size = self.effect_size
+            return fact("shift_by_means", p_value=self.p_value, moved=size, low=low, high=high)
+        return fact("shifted", p_value=self.p_value, moved=moved)
 
 
 def detect_shift(

@@ -44,14 +44,13 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve
 from scipy.special import ndtri
 
-from priorshift._results import refuse_nan
+from priorshift._results import Finding, refuse_nan
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.adapt import prior_ratio
 from priorshift.border import Predictions, check_level, check_priors, row_blocks
 from priorshift.counts import Confusion, reweighted_columns
 from priorshift.estimators import PriorEstimate, get_estimator
 from priorshift.evidence._actions import adapt_rows, share_covariance
-from priorshift.evidence._results import Finding
 from priorshift.evidence._samples import (
     Samples,
     draw_signed,

@@ -5,11 +5,11 @@ Their rows are tables: read in blocks, any number of times, and never whole.
 
 import struct
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy as shallow_copy
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -23,9 +23,6 @@ from priorshift.files import _base
 from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
 from priorshift.text import brief
 
-Batches = Callable[[list[str] | None], Any]
-"""A function from columns, None for all, to record batches."""
-
 FILE_MARK = b"ARROW1"
 
 BATCH_BYTES = 2**23
@@ -33,44 +30,42 @@ BATCH_BYTES = 2**23
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnTable(Table):
-    """Columns of a file that stores each one separately, in pieces of some rows.
+class ColumnRows(Table):
+    """Rows of a file that stores each column separately, in pieces of some rows.
 
     Attributes
     ----------
-    path : Path
+    file : ArrowTable
     dtype : numpy.dtype
     names : tuple of str
         Columns, in the order you want them.
     """
 
-    path: Path
+    file: "ArrowTable"
     dtype: np.dtype[Any]
     names: tuple[str, ...] = ()
-
-    @property
-    @abstractmethod
-    def ends(self) -> list[int]:
-        """The rows at which pieces begin and end: row groups of Parquet, record batches."""
 
     @LockFree
     def shape(self) -> tuple[int, int]:
         """Rows and classes."""
-        return self.ends[-1], len(self.names)
+        return self.file.ends[-1], len(self.names)
 
     def parts(self, n_parts: int) -> list[slice]:
-        """Cut between pieces, so that no piece is decoded twice."""
-        wanted = np.linspace(0, self.shape[0], min(n_parts, len(self.ends) - 1) + 1)
-        nearest = np.searchsorted(self.ends, wanted[1:-1])
-        cuts = sorted({0, self.shape[0], *(self.ends[at] for at in nearest)})
+        """Cut between pieces, so that none is decoded twice; anywhere if they need no decoding."""
+        ends = self.file.ends
+        if len(ends) <= n_parts and self.file.is_mapped:
+            return super().parts(n_parts)
+        wanted = np.linspace(0, self.shape[0], min(n_parts, len(ends) - 1) + 1)
+        nearest = np.searchsorted(ends, wanted[1:-1])
+        cuts = sorted({0, self.shape[0], *(ends[at] for at in nearest)})
         return [slice(*pair) for pair in pairwise(cuts)]
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield blocks: those of a record batch in the same buffer."""
-        first = int(np.searchsorted(self.ends, part.start, side="right")) - 1
-        start = self.ends[first]
-        for batch in self.batches(range(first, int(np.searchsorted(self.ends, part.stop))), n_rows):
-            batch.select(list(self.names)).validate()
+        ends, decoded = self.file.ends, max(n_rows, BATCH_BYTES // (8 * self.shape[1]))
+        first = int(np.searchsorted(ends, part.start, side="right")) - 1
+        start, pieces = ends[first], range(first, int(np.searchsorted(ends, part.stop)))
+        for batch in self.file.batches(self.names, pieces, decoded):
             columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self.names]
             wanted = slice(max(part.start, start), min(part.stop, start + batch.num_rows))
             n = max(wanted.stop - wanted.start, 0)
@@ -79,78 +74,6 @@ class ColumnTable(Table):
                 here = slice(rows.start - start, rows.stop - start)
                 yield rows, stacked(columns, here, buffer)
             start += batch.num_rows
-
-    @abstractmethod
-    def batches(self, pieces: range, n_rows: int) -> Iterator[Any]:
-        """Yield record batches of these pieces, of about so many rows or more."""
-
-
-class ParquetRows(ColumnTable):
-    """Rows of a Parquet file; a part of it is a run of row groups."""
-
-    @LockFree
-    def ends(self) -> list[int]:
-        """The rows at which row groups begin and end."""
-        import pyarrow.parquet as pq
-
-        metadata = pq.read_metadata(self.path)
-        groups = (metadata.row_group(at) for at in range(metadata.num_row_groups))
-        return [0, *accumulate(group.num_rows for group in groups)]
-
-    def batches(self, pieces: range, n_rows: int) -> Iterator[Any]:
-        """Yield record batches; each part opens the file, because readers are for one thread."""
-        import pyarrow.parquet as pq
-
-        batch_rows = max(n_rows, BATCH_BYTES // (8 * self.shape[1]))
-        # neither mapped nor buffered ahead: what is held of the file is small
-        with pq.ParquetFile(self.path, buffer_size=2**20, pre_buffer=False) as file:
-            yield from file.iter_batches(
-                batch_rows, row_groups=list(pieces), columns=list(self.names), use_threads=False
-            )
-
-
-class ArrowRows(ColumnTable):
-    """Rows of an Arrow IPC file, mapped: uncompressed columns are not even copied."""
-
-    @LockFree
-    def ends(self) -> list[int]:
-        """The rows at which record batches begin and end."""
-        reader = self._reader(self.names[:1])
-        batches = (reader.get_batch(at) for at in range(reader.num_record_batches))
-        return [0, *accumulate(batch.num_rows for batch in batches)]
-
-    def parts(self, n_parts: int) -> list[slice]:
-        """Cut between record batches, or anywhere if they need no decoding."""
-        few = len(self.ends) <= n_parts
-        return Table.parts(self, n_parts) if few and self._is_mapped else super().parts(n_parts)
-
-    def batches(self, pieces: range, n_rows: int) -> Iterator[Any]:  # noqa: ARG002
-        """Yield record batches as they are."""
-        return map(self._reader(self.names).get_batch, pieces)
-
-    @LockFree
-    def _is_mapped(self) -> bool:
-        """Whether numbers can be used in place, because columns are not compressed."""
-        import pyarrow as pa
-
-        with pa.memory_map(str(self.path)) as source:
-            file = source.read_buffer()
-        reader = pa.ipc.open_file(pa.BufferReader(file))
-        if not reader.num_record_batches:
-            return True
-        numbers = reader.get_batch(0).column(self.names[0]).buffers()[1]
-        return numbers is not None and 0 <= numbers.address - file.address < file.size
-
-    def _reader(self, names: tuple[str, ...]) -> Any:
-        """Open the file; other columns of a compressed file are not decoded."""
-        import pyarrow as pa
-
-        reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
-        if self._is_mapped:  # then choosing columns would copy them
-            return reader
-        wanted = [reader.schema.get_field_index(name) for name in names]
-        options = pa.ipc.IpcReadOptions(included_fields=wanted)
-        return pa.ipc.open_file(pa.memory_map(str(self.path)), options=options)
 
 
 def stacked(columns: list[NDArray[Any]], rows: slice, buffer: Floats) -> Floats:
@@ -168,12 +91,24 @@ def stacked(columns: list[NDArray[Any]], rows: slice, buffer: Floats) -> Floats:
 class ArrowTable(PredictionFile):
     """A table that comes in record batches."""
 
-    @LockFree
+    @property
+    @abstractmethod
     def schema(self) -> Any:
         """Names and types of the columns."""
-        with self._open() as (schema, _):
-            require_distinct(schema.names, f"the header of {self.where}")
-            return schema
+
+    @property
+    @abstractmethod
+    def ends(self) -> list[int]:
+        """The rows at which pieces begin and end: row groups of Parquet, record batches."""
+
+    is_mapped: bool = False
+    """Whether numbers can be used in place, because columns are not compressed."""
+
+    @abstractmethod
+    def batches(
+        self, names: Sequence[str] | None, pieces: range | None, n_rows: int
+    ) -> Iterator[Any]:
+        """Yield record batches of some columns and pieces, None for all, of about `n_rows`."""
 
     @property
     def header(self) -> list[str]:
@@ -191,21 +126,22 @@ class ArrowTable(PredictionFile):
         mark = (self.schema.metadata or {}).get(ADAPTED.encode())
         return None if mark is None else str(mark, "utf-8", "replace")
 
-    def read(self, names: Sequence[str] | None) -> ColumnTable:
+    def read(self, names: Sequence[str] | None) -> ColumnRows:
         """Return the predictions as a table that decodes a few rows at a time."""
-        wanted = self._wanted(names)
-        with readable(self.where):
-            dtype = _float_type(self.schema, wanted)
-            table = self._table(self.path.resolve(), dtype, tuple(wanted))
-            _ = table.shape  # read it now, so that the error of a broken file names it
-            return table
+        wanted, there = self._wanted(names), shallow_copy(self)
+        _ = there.ends  # read them now, so that a broken file is refused here
+        vars(there).update(path=self.path.resolve())
+        return ColumnRows(there, _float_type(self.schema, wanted), tuple(wanted))
+
+    def count_rows(self) -> int:
+        """Return the number of rows, which the file stores."""
+        return self.ends[-1]
 
     def read_vector(self, name: str) -> NDArray[Any] | None:
         """Read a column."""
         if name not in self.schema.names:
             return None
-        with readable(self.where):
-            parts = [batch.column(name).to_pylist() for batch in self._batches([name])]
+        parts = [batch.column(name).to_pylist() for batch in self._batches([name])]
         return np.array([value for part in parts for value in part], dtype=object)
 
     def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
@@ -265,57 +201,58 @@ class ArrowTable(PredictionFile):
                 )
         return wanted
 
-    @property
-    @abstractmethod
-    def _table(self) -> type[ColumnTable]:
-        """How such a file is read in blocks."""
-
-    @abstractmethod
-    @contextmanager
-    def _open(self) -> Iterator[tuple[Any, Batches]]:
-        """Open the file; yield its schema, and what reads it."""
-
     @abstractmethod
     def _new(self, output: BinaryIO, schema: Any) -> Any:
         """Return a writer of such a file, to use as a context."""
 
-    def _batches(self, columns: list[str] | None) -> Iterator[Any]:
+    def _batches(self, names: list[str] | None) -> Iterator[Any]:
         """Yield record batches that are neither empty nor too large."""
         import pyarrow as pa
 
-        with self._open() as (_, batches):
-            for batch in batches(columns):
-                for rows in row_slices(batch.num_rows, _base.BLOCK_ROWS):
-                    yield batch.slice(rows.start, rows.stop - rows.start)
+        for batch in self.batches(names, None, _base.BLOCK_ROWS):
+            for rows in row_slices(batch.num_rows, _base.BLOCK_ROWS):
+                yield batch.slice(rows.start, rows.stop - rows.start)
         pa.default_memory_pool().release_unused()  # else it keeps what was decoded
 
 
 class ParquetFile(ArrowTable):
     """A Parquet file, read by row groups."""
 
-    _table = ParquetRows
+    @LockFree
+    def schema(self) -> Any:
+        """Names and types of the columns."""
+        with self._open() as file:
+            # a column of one value takes few bytes, however many rows there are
+            n_bytes = 8 * file.metadata.num_rows * file.metadata.num_columns
+            self.require_bounded(n_bytes, self.path.stat().st_size)
+            require_distinct(file.schema_arrow.names, f"the header of {self.where}")
+            return file.schema_arrow
+
+    @LockFree
+    def ends(self) -> list[int]:
+        """The rows at which row groups begin and end."""
+        with self._open() as file:
+            groups = (file.metadata.row_group(at) for at in range(file.metadata.num_row_groups))
+            return [0, *accumulate(group.num_rows for group in groups)]
+
+    def batches(
+        self, names: Sequence[str] | None, pieces: range | None, n_rows: int
+    ) -> Iterator[Any]:
+        """Yield record batches; each part opens the file, because readers are for one thread."""
+        columns, groups = names and list(names), None if pieces is None else list(pieces)
+        with self._open() as file:
+            yield from file.iter_batches(
+                n_rows, row_groups=groups, columns=columns, use_threads=groups is None
+            )
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[Any, Batches]]:
+    def _open(self) -> Iterator[Any]:
         with readable(self.where):
             import pyarrow.parquet as pq
 
             # neither mapped nor buffered ahead, or memory would fill with what was read
             with pq.ParquetFile(self.path, buffer_size=2**20, pre_buffer=False) as file:
-                # a column of one value takes few bytes, however many rows there are
-                n_bytes = 8 * file.metadata.num_rows * file.metadata.num_columns
-                self.require_bounded(n_bytes, self.path.stat().st_size)
-                yield (
-                    file.schema_arrow,
-                    lambda columns: file.iter_batches(_base.BLOCK_ROWS, columns=columns),
-                )
-
-    def count_rows(self) -> int:
-        """Return the number of rows, which the file stores."""
-        with readable(self.where):
-            import pyarrow.parquet as pq
-
-            return int(pq.read_metadata(self.path).num_rows)
+                yield file
 
     def _new(self, output: BinaryIO, schema: Any) -> Any:
         """Return a writer of one row group per record batch, compressed as the first column is."""
@@ -329,21 +266,64 @@ class ParquetFile(ArrowTable):
 
 
 class ArrowFile(ArrowTable):
-    """An Arrow IPC file (Feather version 2)."""
+    """An Arrow IPC file (Feather version 2), mapped: uncompressed columns are not even copied."""
 
-    _table = ArrowRows
-
-    @contextmanager
-    def _open(self) -> Iterator[tuple[Any, Batches]]:
+    @LockFree
+    def schema(self) -> Any:
+        """Names and types of the columns."""
         with readable(self.where) as pa, pa.memory_map(str(self.path)) as source:
             file = memoryview(source.read_buffer())
             if file[: len(FILE_MARK)] != FILE_MARK:
                 raise pa.ArrowInvalid("it is no Arrow file (a stream must be written as a file)")
-            source.seek(0)
             self.require_bounded(_expanded(file), len(file))
-            reader = pa.ipc.open_file(source)
-            batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            yield reader.schema, lambda columns: _chosen(batches, columns)
+            source.seek(0)
+            schema = pa.ipc.open_file(source).schema
+            require_distinct(schema.names, f"the header of {self.where}")
+            return schema
+
+    @LockFree
+    def ends(self) -> list[int]:
+        """The rows at which record batches begin and end."""
+        with self._open(self.schema.names[:1]) as reader:
+            batches = (reader.get_batch(at) for at in range(reader.num_record_batches))
+            return [0, *accumulate(batch.num_rows for batch in batches)]
+
+    @LockFree
+    def is_mapped(self) -> bool:
+        """Whether numbers can be used in place, because columns are not compressed."""
+        import pyarrow as pa
+
+        with pa.memory_map(str(self.path)) as source:
+            file = source.read_buffer()
+        reader = pa.ipc.open_file(pa.BufferReader(file))
+        if not reader.num_record_batches or not self.numeric:
+            return True
+        numbers = reader.get_batch(0).column(self.numeric[0]).buffers()[1]
+        return numbers is not None and 0 <= numbers.address - file.address < file.size
+
+    def batches(
+        self,
+        names: Sequence[str] | None,
+        pieces: range | None,
+        n_rows: int,  # noqa: ARG002
+    ) -> Iterator[Any]:
+        """Yield record batches as they are."""
+        with self._open(names) as reader:
+            for at in range(reader.num_record_batches) if pieces is None else pieces:
+                batch = reader.get_batch(at)
+                chosen = batch if names is None else batch.select(list(names))
+                chosen.validate(full=True)  # a damaged index or length would crash the process
+                yield chosen
+
+    @contextmanager
+    def _open(self, names: Sequence[str] | None = None) -> Iterator[Any]:
+        """Open the file; other columns of a compressed file are not decoded."""
+        with readable(self.where) as pa, pa.memory_map(str(self.path)) as source:
+            options = None
+            if names is not None and not self.is_mapped:  # else choosing columns would copy them
+                wanted = [self.schema.get_field_index(name) for name in names]
+                options = pa.ipc.IpcReadOptions(included_fields=wanted)
+            yield pa.ipc.open_file(source, options=options)
 
     def _new(self, output: BinaryIO, schema: Any) -> Any:
         import pyarrow as pa
@@ -416,13 +396,6 @@ def _is_numeric(kind: Any) -> bool:
     from pyarrow import types
 
     return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind))
-
-
-def _chosen(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
-    for batch in batches:
-        chosen = batch if columns is None else batch.select(columns)
-        chosen.validate(full=True)  # a damaged index or length would crash the process
-        yield chosen
 
 
 def _float_type(schema: Any, names: list[str]) -> np.dtype[Any]:

@@ -20,8 +20,8 @@ from priorshift.border import as_generator, map_rows
 from priorshift.intervals._interval import IntervalRequest, PriorInterval
 
 N_CHAINS = 100
-WARM_UP = 100
-"""Rounds of each chain thrown away."""
+WARM_UP, THIN = 100, 10
+"""Rounds of each chain thrown away, and those from one draw of a chain to its next."""
 
 EM_STEPS = 60
 CHAIN_CELLS = 2**17
@@ -40,7 +40,6 @@ def posterior_draws(
     alpha: float | Vector = 1.0,
     pseudo_counts: float | Vector = 0.0,
     n_draws: int = 1000,
-    thin: int = 10,
     random_state: int | np.random.Generator | None = None,
 ) -> tuple[Vector, Vector]:
     """Draw target priors from their posterior, given counts of hard decisions.
@@ -61,8 +60,6 @@ def posterior_draws(
         that are 0 with it are taken to be impossible, and cost no time.
     n_draws : int, default=1000
         Draws kept.
-    thin : int, default=10
-        Rounds from one draw of a chain to its next.
     random_state : None, int or numpy.random.Generator, optional
 
     Examples
@@ -90,7 +87,7 @@ def posterior_draws(
     member = csr_array((np.ones(of_class.size), places), (K, of_class.size))
     n_chains = min(N_CHAINS, n_draws)
     n_kept = -(-n_draws // n_chains)
-    rounds = WARM_UP + n_kept * thin
+    rounds = WARM_UP + n_kept * THIN
 
     def sum_by_class(cells: Vector) -> Vector:
         return np.asarray(member @ cells.reshape(len(cells), -1).T).T
@@ -116,14 +113,14 @@ def posterior_draws(
             p = sum_by_class(shares(C, p) * drawn[..., None]) + alpha / 2
             p /= p.sum(axis=1, keepdims=True)
         draws = np.empty((2, n_kept, n, K))
-        for step in range(1 - WARM_UP, n_kept * thin + 1):
+        for step in range(1 - WARM_UP, n_kept * THIN + 1):
             allocated = rng.multinomial(counts, shares(C, p)).astype(np.float64)
             found = sum_by_class(allocated)
             p = rng.standard_gamma(alpha + found)
             p /= p.sum(axis=1, keepdims=True)
             C = draw_columns(fixed + allocated, rng)
-            if step > 0 and step % thin == 0:
-                draws[:, step // thin - 1] = p, found / total
+            if step > 0 and step % THIN == 0:
+                draws[:, step // THIN - 1] = p, found / total
         return draws
 
     # groups do not depend on the number of threads, so neither do the draws
@@ -171,7 +168,7 @@ def credible_interval(draws: Vector, priors: Vector, request: IntervalRequest) -
             low, high = (low, middle) if inside >= level else (middle, high)
         level = high
     lower, upper = _bounds(draws, level)
-    return PriorInterval.around(priors, lower, upper, draws.std(axis=0), "bayesian", draws)
+    return PriorInterval.around(priors, lower, upper, draws.std(axis=0), "bayesian")
 
 
 def _bounds(draws: Vector, level: float) -> tuple[Vector, Vector]:

@@ -6,7 +6,7 @@ The bootstrap resamples statistics in threads, with the same draws for any numbe
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.special import ndtri
@@ -29,9 +29,7 @@ IntervalKind = Literal[
 ]
 Estimand = Literal["population", "sample"]
 
-INTERVAL_METHODS: tuple[IntervalMethod, ...] = ("auto", "asymptotic", "bootstrap", "bayesian")
-ESTIMANDS: tuple[Estimand, ...] = ("population", "sample")
-
+INTERVAL_METHODS: tuple[IntervalMethod, ...] = get_args(IntervalMethod)
 
 Replicate = Callable[[np.random.Generator], Vector]
 """Draws resampling weights from its own generator, and returns the estimate under them."""
@@ -63,7 +61,7 @@ class IntervalRequest:
             return None
         confidence_level = check_level(confidence_level, "confidence_level")
         check_choice(method, INTERVAL_METHODS, "interval_method")
-        check_choice(estimand, ESTIMANDS, "estimand")
+        check_choice(estimand, get_args(Estimand), "estimand")
         check_choice(simultaneous, (True, False), "simultaneous")
         if method == "bootstrap" and estimand == "sample":
             raise ValueError(
@@ -100,7 +98,6 @@ class PriorInterval:
     interval: Vector  # lower and upper bounds, inside [0, 1], of shape (K, 2)
     standard_error: Vector  # of the estimate before it is constrained to the simplex
     method: IntervalKind
-    draws: Vector | None = None  # resampled estimates or posterior draws, (n_resamples, K)
     caution: str | None = None  # why the bounds may cover less often than they say; what to do
 
     def __post_init__(self) -> None:
@@ -114,7 +111,6 @@ class PriorInterval:
         upper: Vector,
         standard_error: Vector,
         method: IntervalKind,
-        draws: Vector | None = None,
     ) -> "PriorInterval":
         """Clip bounds into [0, 1] and let them hold the estimate itself.
 
@@ -124,7 +120,7 @@ class PriorInterval:
         inside = np.clip(priors, 0.0, 1.0)
         bounds[:, 0] = np.minimum(bounds[:, 0], inside)
         bounds[:, 1] = np.maximum(bounds[:, 1], inside)
-        return cls(bounds, standard_error, method, draws)
+        return cls(bounds, standard_error, method)
 
     def narrower(self, other: "PriorInterval", priors: Vector) -> "PriorInterval":
         """Return for each class the narrower of two intervals, by the method of this one.
@@ -248,4 +244,4 @@ def bootstrap_interval(
         width = np.quantile(off, request.confidence_level, axis=0)
     least = wilson_bounds(np.clip(centre, 0, 1), n_target, request.z(priors.size))
     lower, upper = np.minimum(centre - width, least[0]), np.maximum(centre + width, least[1])
-    return PriorInterval.around(priors, lower, upper, error, "bootstrap", draws)
+    return PriorInterval.around(priors, lower, upper, error, "bootstrap")

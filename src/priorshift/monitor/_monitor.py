@@ -174,7 +174,7 @@ class PriorMonitor(BaseEstimator):
         rng = as_generator(self.random_state)
         reference = np.zeros(estimator.classes_.size)  # rates are no sample of the source
         if confusion is None:
-            if estimator._decisions_only:
+            if estimator._evidence.decisions_only:
                 hard = estimator.confusion_
             else:
                 y_proba, y = column_of(y_proba, y)
@@ -215,7 +215,7 @@ class PriorMonitor(BaseEstimator):
         check_is_fitted(self)
         when = plain_time(time)
         estimator = self.estimator_
-        if y_pred is not None or estimator._decisions_only:
+        if y_pred is not None or estimator._evidence.decisions_only:
             hard = counts = count_decisions(estimator, y_pred, y_proba)
         else:
             values = read_proba(y_proba, self.classes_).values

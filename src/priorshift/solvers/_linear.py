@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 
 from priorshift._typing import Mask, Vector
-from priorshift.border import SparseBlock
+from priorshift.border import SparseTable
 
 DOMINANT_CLASSES, DOMINANT_STEPS = 200, 8
 """From so many classes on, so many products with a vector are tried before a factorisation."""
@@ -100,7 +100,7 @@ def is_singular(M: Any) -> bool:
     """Tell whether some columns of M are mixtures of others, at the price of one factorisation.
 
     It costs less where the classifier is mostly right.
-    Of a `SparseBlock`, empty rows tell: fewer rows than columns.
+    Of a `SparseTable`, empty rows tell: fewer rows than columns.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def is_singular(M: Any) -> bool:
     >>> is_singular(np.array([[0.8, 0.2], [0.2, 0.8]])), is_singular(np.full((2, 2), 0.5))
     (False, True)
     """
-    if isinstance(M, SparseBlock):
+    if isinstance(M, SparseTable):
         return int(np.count_nonzero(M.T.squares())) < M.shape[1]
     if _is_dominant(M) or _regular_factors(M) is not None:
         return False
@@ -151,7 +151,7 @@ def _regular_factors(M: Vector) -> tuple[Vector, Vector] | None:
 def undetermined(M: Any) -> Mask:
     """Tell which unknowns of `M x = q` may change while q stays: those that its null space moves.
 
-    Of a `SparseBlock` none is named: it would take a dense decomposition.
+    Of a `SparseTable` none is named: it would take a dense decomposition.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def undetermined(M: Any) -> Mask:
     >>> undetermined(np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]))
     array([ True,  True, False])
     """
-    if isinstance(M, SparseBlock):
+    if isinstance(M, SparseTable):
         return np.zeros(M.shape[1], dtype=bool)
     _, values, rows = np.linalg.svd(M)
     rank = np.count_nonzero(values > _cutoff(M) * values[0])

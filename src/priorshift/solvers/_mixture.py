@@ -25,8 +25,6 @@ from priorshift.border import (
     BLOCK_BYTES,
     Block,
     Rows,
-    SparseBlock,
-    SparseTable,
     is_array,
     map_reduce,
     map_rows,
@@ -111,27 +109,26 @@ class Mixture:
         """
         scale = np.ones(A.shape[1]) if scale is None else scale
         excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, scale.shape)
-        if not is_array(A):
-            assert weights is None
+        if weights is None and not is_array(A):
             impossible = (
                 float(map_reduce(partial(_impossible, scale), A)) if (scale == 0).any() else 0.0
             )
             mass = A.shape[0] - impossible
         else:
-            array, least = A, A.dtype.type(NO_LIKELIHOOD)  # 0 in float32
+            array: Any = A
+            least = A.dtype.type(NO_LIKELIHOOD)  # 0 in float32
             possible = np.concatenate(
                 map_rows(lambda rows: times(array[rows], scale) > least, A.shape[0], work=A.size)
             )
             keep = possible if weights is None else possible & (weights > 0)
             # what is left of a row without some classes may be too small to divide by
-            if (scale == 0).any() and times(A, scale)[keep].min(initial=1.0) < LEAST_OF_FLOAT32:
-                A = A.astype(np.float64, copy=False)
+            if (scale == 0).any() and times(array, scale)[keep].min(initial=1.0) < LEAST_OF_FLOAT32:
+                array = array.astype(np.float64, copy=False)
             impossible = float((~possible if weights is None else weights[~possible]).sum())
+            A = array
             if not keep.all():
-                A, weights = A[keep], None if weights is None else weights[keep]
+                A, weights = array[keep], None if weights is None else weights[keep]
             mass = A.shape[0] if weights is None else weights.sum()
-        if isinstance(A, SparseBlock):
-            A = SparseTable(A)  # its blocks are cut by scores, not by classes
         return cls(A, scale, weights, excess, float(mass + excess.sum()), impossible)
 
     def __post_init__(self) -> None:
