@@ -161,7 +161,7 @@ def as_table(values: Any, name: str = "y_proba") -> Table | None:
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Make an array of any input, or say why that is impossible."""
-    if type(values) is not np.ndarray:
+    if type(values) not in (np.ndarray, list, tuple):
         require_plain(values, name)
         values = to_numpy(values) if is_tensor(values) else values
     try:
