@@ -153,7 +153,7 @@ reproduction: .venv/.stamp ## run the paper's tables and claims on our own netwo
 	$(BIN)/python -m lab applications
 
 leaderboard: .venv-peers/.stamp ## judge ours beside QuaPy, mlquantify and the usual recipes (EVERY=)
-	.venv-peers/bin/python -m lab leaderboard --output leaderboard $(if $(EVERY),--every $(EVERY))
+	.venv-peers/bin/python -m lab leaderboard $(if $(EVERY),--every $(EVERY))
 
 bench-peers: .venv-peers/.stamp ## measure the same beside QuaPy and mlquantify
 	.venv-peers/bin/python -m lab speed

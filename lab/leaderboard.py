@@ -1,6 +1,6 @@
 """Ours beside QuaPy, mlquantify and the usual recipes, on the same simulated shifts.
 
-    python -m lab leaderboard [--every 5] [--methods NAME ...] [--data data] [--output leaderboard]
+    python -m lab leaderboard [--every 5] [--methods NAME ...] [--data data]
 
 Tasks are those of `lab.shifts.shifted_tasks` on the bundled outputs, on our own networks
 and on the ordinary classifiers that `make data` builds, and the natural shifts that it builds;
@@ -14,7 +14,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +22,7 @@ from lab.natural import NATURAL, natural_tasks
 from lab.peers import FEW, Contestant, others, ours
 from lab.pools import POOLS, network_tasks, require_data, zoo_tasks
 from lab.shifts import ShiftTask
-from lab.show import as_csv, markdown, parse, peak, told
-from priorshift.files import write_text
+from lab.show import markdown, parse, peak, told
 
 OURS = (
     "auto",
@@ -57,7 +55,7 @@ class Result(NamedTuple):
 def main(arguments: list[str] | None = None) -> None:
     """Judge everybody, and print and write the page."""
     methods = {"nargs": "+", "default": OURS}
-    options = parse(__doc__, arguments, every=5, methods=methods, data=POOLS, output=Path)
+    options = parse(__doc__, arguments, every=5, methods=methods, data=POOLS)
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     require_data("leaderboard", options.data, "zoo", "natural")
@@ -69,14 +67,7 @@ def main(arguments: list[str] | None = None) -> None:
         able = [who for who in contestants if task.source_priors.size <= who.most_classes]
         results += [judge(task, who, task.family not in seen) for who in able]
         seen.add(task.family)
-    text = "\n\n".join(page(results, len(tasks), time.perf_counter() - start))
-    print(f"\n{text}")
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        write_text(options.output / "leaderboard.md", text + "\n")
-        every = [(r.task.name, r.who.maker, r.who.name, *r[2:]) for r in results]
-        names = ("task", "maker", "method", *Result._fields[2:])
-        write_text(options.output / "leaderboard.csv", as_csv(every, names))
+    print("", *page(results, len(tasks), time.perf_counter() - start), sep="\n\n")
 
 
 def judge(task: ShiftTask, who: Contestant, with_memory: bool) -> Result:

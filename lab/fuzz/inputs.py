@@ -288,30 +288,21 @@ NAMES = {
 }
 
 
-def _label_containers() -> tuple[Callable[[Array], Any], ...]:
-    def pandas(kind: str | None) -> Callable[[Array], Any]:
-        import pandas as pd
-
-        return lambda y: pd.Series(y) if kind is None else pd.Series(y).astype(kind)
-
-    def polars(y: Array) -> Any:
-        import polars as pl
-
-        return pl.Series(y.tolist())
-
-    def arrow(y: Array) -> Any:
-        import pyarrow as pa
-
-        return pa.chunked_array([y.tolist()])
+@functools.cache
+def label_containers() -> tuple[Callable[[Array], Any], ...]:
+    """Make the ways to hold labels; frames are imported when they are asked for."""
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
 
     return (
         lambda y: y.tolist(),
         lambda y: tuple(y.tolist()),
         lambda y: y.astype(object),
-        pandas(None),
-        pandas("category"),
-        polars,
-        arrow,
+        pd.Series,
+        lambda y: pd.Series(y).astype("category"),
+        lambda y: pl.Series(y.tolist()),
+        lambda y: pa.chunked_array([y.tolist()]),
         lambda y: y[::-1][::-1],
     )
 
@@ -347,12 +338,6 @@ WRONG_LABELS: tuple[Callable[[Rng, Array], Any], ...] = (
     lambda _, y: np.zeros(y.size, dtype="V4"),
     lambda _, y: csr_array(np.arange(y.size)[None]),
 )
-
-
-@functools.cache
-def label_containers() -> tuple[Callable[[Array], Any], ...]:
-    """Make the ways to hold labels; frames are imported when they are asked for."""
-    return _label_containers()
 
 
 def hostile_labels(rng: Rng, y: Array, how_often: float = 0.15) -> Any:
@@ -426,11 +411,7 @@ def hostile_priors(rng: Rng, names: list[Any], how_often: float = 0.2) -> Any:
     """Give priors in some container, or spoilt."""
     drawn = priors(rng, len(names))
     with np.errstate(all="ignore"):
-        return _held_priors(rng, drawn, names, how_often)
-
-
-def _held_priors(rng: Rng, drawn: Array, names: list[Any], how_often: float) -> Any:
-    return pick(rng, WRONG_PRIORS if chance(rng, how_often) else PRIOR_CONTAINERS)(drawn, names)
+        return pick(rng, WRONG_PRIORS if chance(rng, how_often) else PRIOR_CONTAINERS)(drawn, names)
 
 
 WRONG_WEIGHTS: tuple[Callable[[Array], Any], ...] = (
