@@ -14,7 +14,7 @@ from lab.verdicts import outcome, right, table
 from priorshift import assessment, words
 from priorshift.border import ArrayTable
 from priorshift.border import rows as border_rows
-from priorshift.text import number, percent
+from priorshift.text import percent
 
 K = 3
 MEANS = np.array([[0.0, 0.0], [2.0, 0.5], [0.5, 2.5]])
@@ -577,14 +577,14 @@ def test_results_show_themselves_in_a_notebook_and_to_displays(shifted, found):
     assert "<tr><td>yes</td><td>10.0%</td><td>90.0%</td></tr>" in known._repr_html_()
 
 
-def test_a_gain_in_cost_is_no_percentage(shifted):
+def test_an_expectation_shows_its_value_whatever_it_is_of(shifted):
     y_proba_val, y_val, y_proba, y = shifted
     costs = [[0, 1, 5], [5, 0, 1], [20, 1, 0]]
     found = ps.assess(y_proba_val, y_val, y_proba, costs=costs, y_target=y)
     for one in (found.gain, found.score_before, found.score_after, found.measured.gain):
-        assert "%" not in str(one)
-        assert str(one).startswith(number(one.value))
-    assert "%" in str(ps.assess(y_proba_val, y_val, y_proba).score_before)
+        assert str(one) == f"{one.value:.4g} ({one.low:.4g} to {one.high:.4g})"
+    right = ps.assess(y_proba_val, y_val, y_proba).score_before
+    assert str(right).startswith(f"{right.value:.4g} (")
 
 
 def test_accuracy_says_little_of_a_rare_class(rng):

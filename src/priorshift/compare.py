@@ -36,8 +36,6 @@ from priorshift.estimators import (
 )
 from priorshift.text import (
     brief,
-    html_paragraphs,
-    html_table,
     listed,
     movers,
     number,
@@ -357,12 +355,6 @@ class Comparison:
         header, rows = self.table()
         title = f"Comparison of {len(rows)} methods, {self.classes.size} classes"
         return "\n".join([title, *text_table([header, *rows]), self.conclusion])
-
-    def _repr_html_(self) -> str:
-        header, rows = self.table()
-        title = f"of {len(rows)} methods, {self.classes.size} classes"
-        table, said = html_table(rows, header), html_paragraphs([self.conclusion])
-        return f"<div><strong>Comparison</strong> {title}{table}{said}</div>"
 
 
 def compare(

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import priorshift as ps
-from priorshift.cli import _adapt
 from priorshift.files import _base, open_predictions
 
 pytestmark = pytest.mark.usefixtures("no_verdict")
@@ -243,22 +242,6 @@ def test_adapted_files_are_marked_and_warned_of(data, files, write, ok, suffix, 
     twice = tmp_path / f"p.{suffix}"
     ok("adapt", "--validation", files[0], "--target", output, "--output", twice)
     assert open_predictions(twice).adapted == ps.__version__
-
-
-def test_a_terminal_shows_the_first_rows_only(data, both, ok, monkeypatch):
-    piped = ok("adapt", *both).stdout
-    assert len(piped.splitlines()) == 201
-    monkeypatch.setattr(_adapt.console, "on_terminal", lambda: True)
-    shown = ok("adapt", *both)
-    assert "The first 5 of 200 rows, adapted" in shown.stdout
-    assert len(shown.stdout.splitlines()) == 8  # a title, a header, a rule, five rows
-    adapted = estimated(data).adapt(data.y_proba[:5])
-    decided = data.classes[adapted.argmax(axis=1)]
-    for line, row, name in zip(shown.stdout.splitlines()[3:], adapted, decided, strict=True):
-        assert [f"{p:.4f}" for p in row] == line.split()[-3:]
-        assert line.split()[1] == name
-    assert "Nothing is written yet: name a file with --output" in shown.stderr
-    assert ok("adapt", *both, "--output", "-").stdout == piped
 
 
 @pytest.mark.usefixtures("verdict")

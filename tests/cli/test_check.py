@@ -100,12 +100,11 @@ def test_a_file_without_labels_is_fine_as_a_target_only(data, write, ok, files):
     assert "as a target" not in ok("check", *files).stdout
 
 
-def test_without_labels_the_target_is_not_blamed(data, write, run):
+def test_without_labels_the_target_is_not_blamed(data, write, refuse):
     validation = write("v.csv", data.y_proba_val, data.y_val, label_column="y_true", id=range(300))
     target = write("t.csv", data.y_proba, id=range(200))
-    shown = run("check", validation, target).stdout
-    assert f"Problem: its classes are not known without the labels of {validation}." in shown
-    assert "softmax" not in shown
+    said = refuse(1, "check", validation, target)
+    assert said.startswith(f"{validation} has no labels (column or key 'label')")
 
 
 def test_rows_of_a_file_with_a_problem_are_counted(data, write, run):

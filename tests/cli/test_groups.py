@@ -81,7 +81,6 @@ def test_a_table_for_people(named, ok):
     assert "Priors by scm-l, by site" in result.stdout
     for word in ("north", "south", "west", "(pooled)", "(source)", "weight", "ant"):
         assert word in result.stdout
-    assert "certified; source priors" in result.stderr
 
 
 def test_many_groups_are_cut_to_those_that_moved(data, files, write, ok):
@@ -295,11 +294,3 @@ def test_any_method_estimates_each_group_by_itself(named, ask):
     found = ask("groups", *named, "--method", "rlls", "--pooling", "none")
     assert found["method"] == "rlls"
     assert all(group["weight"] == 1 for group in found["groups"])
-
-
-def test_groups_say_what_they_are_by_where_the_method_has_no_counts(two_sites, ok):
-    validation, target, _ = two_sites
-    named = ("groups", validation, target, "--group-column", "site")
-    said = "Groups are by SCM-L of outputs that auto calibrated"
-    assert said in ok(*named, "--method", "auto").stderr
-    assert "Groups are by" not in ok(*named, "--method", "scm-l").stderr

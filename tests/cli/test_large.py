@@ -120,7 +120,7 @@ def test_what_needs_rows_in_memory_takes_a_sample_and_says_so(named, ok, monkeyp
     for name, (lower, upper) in found["interval"].items():
         assert lower <= found["priors"][name] <= upper
     shown = ok("estimate", *words, "--method", "auto").stderr
-    assert re.search(r"\d\d of 200 target rows, drawn at random;", shown)
+    assert re.search(r"\d\d of 200 target rows, drawn at random", shown)
     result = ok("estimate", *words, "--method", "scm-l", "--confidence-level", "0.9", "--json")
     assert "drawn at random" not in result.stderr  # its interval needs counts alone
     ok("report", *words, "--output", tmp_path / "r.html")

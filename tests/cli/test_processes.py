@@ -397,7 +397,7 @@ def test_commands_do_not_wait_for_pandas():
 FIRST = """
 import importlib, os, scipy.optimize, sklearn.base
 
-for module in ("assessment", "cli._assess", "evidence", "monitor", "groups"):
+for module in ("assessment", "cli._answers", "evidence", "monitor", "groups"):
     if not (child := os.fork()):
         importlib.import_module(f"priorshift.{module}")
         os._exit(0)

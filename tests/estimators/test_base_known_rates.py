@@ -7,6 +7,7 @@ from scipy.special import ndtri
 from sklearn.metrics import confusion_matrix
 
 import priorshift as ps
+from priorshift.solvers import _linear
 
 METHODS = ("cm", "cm-l", "cm-m", "bbse", "rlls", "joint")
 
@@ -304,6 +305,27 @@ def test_groups_with_known_error_rates_become_frames():
     assert found.ratio is None
     with pytest.raises(ValueError, match="nothing is known of the priors"):
         found.adapt(np.eye(2), ["a", "b"])
+
+
+@pytest.mark.parametrize("method", ["cm-l", "scm-l", "cm-m", "scm-m", "cm", "bbse"])
+def test_a_matrix_is_looked_at_when_an_answer_is_asked_for_and_only_then(method, monkeypatch):
+    """At many classes that costs more than all the rest of a fit."""
+    found = []
+    for name in ("dgetrf", "dgecon"):
+        monkeypatch.setattr(_linear, name, lambda *_, name=name: found.append(name))
+    monkeypatch.setattr(np.linalg, "svd", lambda *_, **__: found.append("svd"))
+    fitted = ps.get_estimator(method).fit(np.eye(3)[[0, 1, 2, 1]], [0, 1, 2, 2])
+    assert not found
+    monkeypatch.undo()
+    singular_values = np.linalg.svd
+
+    def counted(*given, **options):
+        found.append("svd")
+        return singular_values(*given, **options)
+
+    monkeypatch.setattr(np.linalg, "svd", counted)
+    fitted.estimate(np.eye(3)[[0, 1, 2]])
+    assert len(found) == (method in {"cm", "bbse"})
 
 
 def test_methods_that_invert_a_singular_matrix_warn():

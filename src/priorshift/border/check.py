@@ -104,21 +104,24 @@ def read_scores(
     *,
     tables: bool = False,
     column: bool = False,
+    passed: Literal["proba", "logits"] | None = None,
 ) -> "Predictions":
     """Read predictions, whatever their values: a matrix of two columns or more.
 
     If `tables` are allowed it may be read in blocks; a `column` may be that of a positive class.
+    `passed` is the check that they are read for.
     """
     plain = type(values) is np.ndarray and values.dtype in (np.float64, np.float32)
     if plain and values.ndim == 2 and values.shape[1] > 1 and values.size:
-        return Predictions(values)
+        return Predictions(values, passed=passed)
     table = as_table(values, name) if tables else None
     if table is None:
         read = read_numbers(values, name, classes, labels, scores=column)
+        read = replace(read, passed=passed)
     elif 0 in table.shape:
         raise ValueError(f"{name} is empty (shape {table.shape}); give at least one row.")
     else:
-        read = Predictions(table, table.names)
+        read = Predictions(table, table.names, passed=passed)
     shape = read.values.shape
     if column and len(shape) == 1:
         return read
@@ -161,7 +164,7 @@ def as_table(values: Any, name: str = "y_proba") -> Table | None:
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Make an array of any input, or say why that is impossible."""
-    if type(values) is not np.ndarray:
+    if type(values) not in (np.ndarray, list, tuple):
         require_plain(values, name)
         values = to_numpy(values) if is_tensor(values) else values
     try:
@@ -684,9 +687,7 @@ def check_proba(
                 require_plain(y_proba.values, name)
             return y_proba
         y_proba = y_proba.values
-    read = replace(
-        read_scores(y_proba, name, classes, labels, tables=tables, column=True), passed="proba"
-    )
+    read = read_scores(y_proba, name, classes, labels, tables=tables, column=True, passed="proba")
     values = read.values
     if values.ndim == 1:
         bad = np.flatnonzero(~((values >= 0) & (values <= 1)))

@@ -30,9 +30,6 @@ from priorshift.files import Partial, atomic_file, is_device, remove_partial, re
 from priorshift.text import is_safe_csv
 from priorshift.words import say
 
-SHOWN_ROWS, SHOWN_CLASSES = 5, 8
-"""Rows, and classes of them, that a terminal shows."""
-
 OVERRULED = "Predictions are adapted all the same, as you named {method}; auto follows the verdict."
 """Of a verdict that a method does not follow."""
 
@@ -53,8 +50,7 @@ RESUMABLE_BYTES = 2**27
     "estimating: needs no validation.",
 )
 @options.output_option(
-    "File for the adapted predictions, in the target's format [default: CSV to stdout; "
-    "a terminal shows the first rows]."
+    "File for the adapted predictions, in the target's format [default: CSV to stdout]."
 )
 @options.safe_option
 @click.option(
@@ -77,47 +73,42 @@ def adapt(
     request = options.request_of(**named)
     file = None if output is None or str(output) == "-" else output
     _check_usage(request, file, as_json, overwrite)
-    only_head = output is None and console.on_terminal()
-    with open_data(request) as data:
-        with _destination(data, method, decision_column, file, hidden=only_head) as partial:
-            if partial.kept is None:
-                with console.busy("Estimating"):
-                    shift, found = data.estimate(method)
-                console.tell_doubts(found)
-                shift, verdict = as_advised(shift, found), None if found is None else found.verdict
-                sentence = None if found is None else found.sentence
-                if found is not None and shift.action == "adapt" != found.action:
-                    sentence = f"{sentence} {OVERRULED.format(method=method)}"
-            else:
-                console.note(f"Going on after row {partial.rows:,}, where an earlier run ended.")
-                verdict, sentence = partial.kept["verdict"], partial.kept["sentence"]
-                shift = PriorEstimate.from_dict(partial.kept["shift"])
-            keep = {"shift": shift.to_dict(), "verdict": verdict, "sentence": sentence}
-            from_logits = data.target.kind == "logits"
-            n_rows, n_changed, heads = write_copy(
-                data,
-                partial,
-                lambda block, _: shift.adapt(block, from_logits=from_logits),
-                keep,
-                decision_column,
-            )
-        if only_head and heads is not None:
-            _show_head(*heads, n_rows, data.classes.tolist())
+    with (
+        open_data(request) as data,
+        _destination(data, method, decision_column, file) as partial,
+    ):
+        if partial.kept is None:
+            with console.busy("Estimating"):
+                shift, found = data.estimate(method)
+            console.tell_doubts(found)
+            shift, verdict = as_advised(shift, found), None if found is None else found.verdict
+            sentence = None if found is None else found.sentence
+            if found is not None and shift.action == "adapt" != found.action:
+                sentence = f"{sentence} {OVERRULED.format(method=method)}"
+        else:
+            console.note(f"Going on after row {partial.rows:,}, where an earlier run ended.")
+            verdict, sentence = partial.kept["verdict"], partial.kept["sentence"]
+            shift = PriorEstimate.from_dict(partial.kept["shift"])
+        keep = {"shift": shift.to_dict(), "verdict": verdict, "sentence": sentence}
+        from_logits = data.target.kind == "logits"
+        n_rows, n_changed = write_copy(
+            data,
+            partial,
+            lambda block, _: shift.adapt(block, from_logits=from_logits),
+            keep,
+            decision_column,
+        )
     summary = f"{n_changed:,} of {n_rows:,} decisions changed."
     if shift.action == "none" and n_rows:
         summary = f"all {n_rows:,} rows are as they were."
     console.note(summary if file is None else f"Wrote {file}: {summary}")
-    if only_head:
-        console.note(
-            "Nothing is written yet: name a file with --output, or write --output - for stdout."
-        )
     if sentence is not None:
         console.note(sentence)
     if shift.action == "calibrate":
         settled = request.adapter is not None or request.assume_prior_shift
         remedy = "" if settled else "; --assume-prior-shift adapts to the target's"
         console.note(f"The class shares behind the probabilities are still validation's{remedy}.")
-    for known in threshold_facts(shift, data.costs):
+    for known in threshold_facts(shift, data.aim["costs"]):
         console.note(say(known))
     if as_json:
         contents = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
@@ -149,20 +140,16 @@ def _check_usage(
 
 @contextmanager
 def _destination(
-    data: Data, method: str, decision_column: str | None, file: Path | None, *, hidden: bool
+    data: Data, method: str, decision_column: str | None, file: Path | None
 ) -> Iterator[Partial]:
-    """Yield where to write: a temporary file that becomes the output, or goes to stdout.
-
-    With `hidden` it goes nowhere: a terminal shows the first rows only.
-    """
+    """Yield where to write: a temporary file that becomes the output, or goes to stdout."""
     large = data.target.path.stat().st_size >= RESUMABLE_BYTES
     if file is None:
         with tempfile.TemporaryFile() as stream:
             yield Partial(stream)
-            if not hidden:
-                stream.seek(0)
-                copyfileobj(stream, sys.stdout.buffer)
-                sys.stdout.flush()
+            stream.seek(0)
+            copyfileobj(stream, sys.stdout.buffer)
+            sys.stdout.flush()
     elif large and not is_device(file) and data.request.stdin is None:
         with resumable_file(file, fingerprint(data.request, method, decision_column)) as partial:
             yield partial
@@ -192,22 +179,19 @@ def write_copy(
     adapt: Callable[[Floats, int], Floats],
     keep: dict[str, Any],
     decision_column: str | None = None,
-) -> tuple[int, int, tuple[Floats, Floats] | None]:
+) -> tuple[int, int]:
     """Write the target with new predictions, block by block; count its rows, and what changed.
 
     `adapt` gets a block and its first row; `keep` are plain values for a run that goes on after
-    this one. The first rows are returned too, as they were and as they are.
+    this one.
     """
-    from_logits, costs = data.target.kind == "logits", data.costs
+    from_logits, costs = data.target.kind == "logits", data.aim["costs"]
     done = partial.kept or {"n_rows": 0, "n_changed": 0}
     n_rows, n_changed = done["n_rows"], done["n_changed"]
-    heads: tuple[Floats, Floats] | None = None
 
     def adapt_block(block: Floats) -> Floats:
-        nonlocal n_rows, n_changed, heads
+        nonlocal n_rows, n_changed
         adapted = adapt(block, n_rows)
-        if heads is None:
-            heads = block[:SHOWN_ROWS].copy(), adapted[:SHOWN_ROWS].copy()
         n_rows += block.shape[0]
         bar.update(bar.task_ids[0], completed=n_rows)
         before = softmax(block, axis=1) if from_logits and costs is not None else block
@@ -227,17 +211,4 @@ def write_copy(
             lambda: {**keep, "n_rows": n_rows, "n_changed": n_changed},
             added,
         )
-    return n_rows, n_changed, heads
-
-
-def _show_head(before: Floats, after: Floats, n_rows: int, names: list[str]) -> None:
-    """Print the first rows as they are after adapting, and the decisions that changed."""
-    cells = []
-    for row, (was, numbers) in enumerate(zip(before, after, strict=True)):
-        old, new = names[was.argmax()], names[numbers.argmax()]
-        decision = new if new == old else f"{new} (was {old})"
-        cells.append([str(row), decision, *(f"{p:.4f}" for p in numbers[:SHOWN_CLASSES])])
-    title = f"The first {len(cells)} of {n_rows:,} rows, adapted"
-    if len(names) > SHOWN_CLASSES:
-        title += f"; {SHOWN_CLASSES} of {len(names)} classes"
-    console.show_table(title, ["row", "decision", *names[:SHOWN_CLASSES]], cells, n_left=2)
+    return n_rows, n_changed

@@ -3,13 +3,12 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -21,17 +20,16 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
 from priorshift._version import __version__
 from priorshift.assessment import Assessment
 from priorshift.compare import COLUMNS, Comparison
 from priorshift.estimators import PriorEstimate
-from priorshift.estimators.result import columns_of, priors_table
+from priorshift.estimators.result import priors_notes, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.files import PredictionFile, write_text
-from priorshift.text import csv_table, printable
+from priorshift.text import csv_table, printable, text_table
 
 PIPE_WIDTH = 120
 """Width of a table that goes to a pipe or a file."""
@@ -70,9 +68,9 @@ def say(sentence: str) -> None:
     _print(Text(printable(sentence), style="bold"))
 
 
-def tell(line: str) -> None:
-    """Print a line to stdout, however long."""
-    console().print(printable(line), soft_wrap=True)
+def tell(lines: str) -> None:
+    """Print lines to stdout, however long."""
+    console().print(printable(lines, lines=True), soft_wrap=True)
 
 
 def note(message: str) -> None:
@@ -94,41 +92,13 @@ def _print(message: str | Text, *, stderr: bool = False) -> None:
 def show_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], n_left: int = 1
 ) -> None:
-    """Print a table to stdout; all but the first `n_left` columns are numbers, aligned right.
-
-    Columns that do not fit are printed below, next to the first column again.
-    """
-    out = console()
-    header = [printable(name) for name in header]
-    rows = [[printable(cell) for cell in row] for row in rows]
+    """Print a table to stdout; all but the first `n_left` columns are numbers, aligned right."""
     _print(Text(printable(title), style="italic"))
-    # a heading and its cells stay whole, however narrow the terminal, unless they are long
-    widths = [min(max(map(len, column)), 30) for column in zip(header, *rows, strict=True)]
-    tables, used = [[0]], widths[0]
-    for at, width in enumerate(widths[1:], 1):
-        if used + 1 + width > out.width and len(tables[-1]) > 1:
-            tables.append([0])
-            used = widths[0]
-        tables[-1].append(at)
-        used += 1 + width
-    for columns in tables:
-        table = Table(
-            box=SIMPLE_HEAD, show_edge=False, show_header=any(header), padding=(0, 1, 0, 0)
-        )
-        for at in columns:
-            table.add_column(
-                header[at],
-                justify="left" if at < n_left else "right",
-                min_width=widths[at],
-                overflow="fold",
-            )
-        for row in rows:
-            table.add_row(*(row[at] for at in columns))
-        unlimited = out.options.update(width=10_000)
-        if out.measure(table, options=unlimited).maximum > out.width:
-            table.padding = 0
-        width = max(out.width, out.measure(table, options=unlimited).minimum)
-        out.print(table, width=width, crop=False)
+    titled = any(header)
+    lines = text_table([header, *rows] if titled else rows, right=range(n_left, len(header)))
+    if titled:
+        lines.insert(1, "\u2500" * max(map(len, lines)))
+    tell("\n".join(lines))
 
 
 @contextmanager
@@ -161,21 +131,24 @@ def document(command: str, verdict: str | None, **contents: Any) -> str:
 
 def hand_out(
     contents: dict[str, Any],
-    table: str,
+    columns: Mapping[str, Iterable[Any]],
     show: Callable[[], None],
     output: Path | None,
     as_json: bool,
     assessment: Assessment | None = None,
+    like: PredictionFile | None = None,
 ) -> None:
     """Write a .csv table or a JSON document to a file, else print JSON, else show it to a person.
 
-    What the assessment warns of is told last.
+    `columns` are the table, which is written `like` a file. What the assessment warns of is told
+    last.
     """
     verdict = None if assessment is None else assessment.verdict
     told = {"verdict": verdict, **contents}
     text = document(click.get_current_context().info_name or "", **told)
     if output is not None and str(output) != "-":
-        write_text(output, table if output.suffix.lower() == ".csv" else text)  # JSON to devices
+        as_table = output.suffix.lower() == ".csv"  # JSON to devices
+        write_text(output, csv_like(like, columns) if as_table else text)
         note(f"Wrote {output}.")
     elif as_json:
         emit(text)
@@ -184,23 +157,15 @@ def hand_out(
     tell_doubts(assessment)
 
 
-def priors_as_csv(shift: PriorEstimate, like: PredictionFile | None = None) -> str:
-    """Return one line per class, with the separators of a file."""
-    columns = columns_of(shift)
-    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    return csv_like(like, tuple(columns), rows)
-
-
-def csv_like(
-    file: PredictionFile | None, header: Sequence[str], rows: Iterable[Sequence[Any]]
-) -> str:
-    """Return rows as CSV, with the separator and the decimals of a file that is CSV as well."""
-    delimiter, mark = (",", ".") if file is None else file.separators
+def csv_like(like: PredictionFile | None, columns: Mapping[str, Iterable[Any]]) -> str:
+    """Return columns as CSV, with the separator and the decimals of a file that is CSV as well."""
+    delimiter, mark = (",", ".") if like is None else like.separators
 
     def cell(value: Any) -> Any:
         return repr(float(value)).replace(".", mark) if isinstance(value, float) else value
 
-    return csv_table(header, ([cell(value) for value in row] for row in rows), delimiter)
+    rows = zip(*(map(cell, column) for column in columns.values()), strict=True)
+    return csv_table(list(columns), rows, delimiter)
 
 
 def show_verdict(assessment: Assessment | None) -> None:
@@ -215,35 +180,17 @@ def tell_doubts(assessment: Assessment | None) -> None:
         warn_user(message, PriorShiftWarning)
 
 
-def show_priors(shift: PriorEstimate, n_rows: int | None, title: str = "") -> None:
+def show_priors(shift: PriorEstimate, n_rows: int, title: str) -> None:
     """Print the priors before and after, the largest movers first where there are many.
 
     `n_rows` are all of the target's: an estimate may rest on a sample of them.
     """
-    title, K = title or f"Priors by {shift.method}", shift.classes.size
-    if K > SHOWN_CLASSES:
-        title += f": the {SHOWN_CLASSES} of {K} classes that moved most"
     show_table(title, *priors_table(shift, SHOWN_CLASSES))
-    status = {  # JSON has the word itself
-        "certified": "Certified optimum",
-        "stationary": "Converged",
-        "direct": "Closed form",
-        "not_converged": "Not converged",
-    }[shift.status]
-    gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
-    of, drawn = "", ""
-    if n_rows is not None and shift.n_target < n_rows:
-        of, drawn = f"of {n_rows:,} ", ", drawn at random"
-    note(
-        f"{status}{gap}; {shift.n_target:,} {of}target rows{drawn}; source "
-        f"priors: {shift.source_priors_from}."
-    )
-    if shift.interval is not None:
-        note(f"{shift.interval_in_words()}.")
-    if shift.condition_number is not None:
-        note(f"Condition number of the confusion matrix: {shift.condition_number:.3g}.")
-    for caution in shift.cautions:
-        note(f"Caution: {caution}")
+    rows = f"{n_rows:,} target rows"
+    if shift.n_target < n_rows:
+        rows = f"{shift.n_target:,} of {rows}, drawn at random"
+    for line in (rows, *priors_notes(shift, SHOWN_CLASSES)):
+        note(line)
 
 
 def show_comparison(comparison: Comparison, title: str) -> None:

@@ -28,7 +28,6 @@ from priorshift.estimators import (
     PriorEstimate,
     PriorEstimator,
     get_estimator,
-    traits_of,
 )
 from priorshift.files import (
     PANDAS_INDEX,
@@ -66,9 +65,11 @@ class Data:
     y_proba_val : Predictions or None
     y_val : ndarray or None
         Validation, if there is one.
-    source_priors, source_label_priors, known_priors : ndarray of shape (n_classes,) or None
-    costs : ndarray of shape (n_classes, n_classes) or None
-        What errors cost, if the user or the adapter says so.
+    given : dict
+        What `fit` is told beside the data: priors and classes.
+    aim : dict
+        What adapting is to improve, as `assess` and Auto take it: costs and goal.
+    known_priors : ndarray of shape (n_classes,) or None
     adapter : Adapter or None
         What to apply instead of an estimate.
     """
@@ -77,32 +78,17 @@ class Data:
     classes: Labels
     files: tuple[PredictionFile, ...]
     columns: read.Columns
-    y_proba_val: border.Predictions | None = None
-    y_val: Labels | None = None
-    source_priors: Vector | None = None
-    source_label_priors: Vector | None = None
-    known_priors: Vector | None = None
-    costs: Vector | None = None
-    adapter: Adapter | None = None
+    y_proba_val: border.Predictions | None
+    y_val: Labels | None
+    given: dict[str, Any]
+    aim: dict[str, Any]
+    known_priors: Vector | None
+    adapter: Adapter | None
 
     @property
     def target(self) -> PredictionFile:
         """The file to adapt."""
         return self.files[-1]
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """What `fit` is told beside the data."""
-        return {
-            "source_priors": self.source_priors,
-            "source_label_priors": self.source_label_priors,
-            "classes": self.classes,
-        }
-
-    @property
-    def aim(self) -> dict[str, Any]:
-        """What adapting is to improve, as `assess` and Auto take it."""
-        return {"costs": self.costs, "goal": self.request.goal}
 
     def validation(self, what: str) -> tuple[border.Predictions, Labels]:
         """Return predictions and labels of validation, which something needs."""
@@ -113,18 +99,17 @@ class Data:
     @cached_property
     def rows(self) -> border.Predictions:
         """The target's probabilities or decisions, checked once; a table if the file is large."""
-        if self.request.predicted_column is not None:
-            decided, where = read.read_decided(self.target, self.request.predicted_column)
-            return border.as_decisions(
-                read.match_labels(decided, self.classes, where), self.classes
-            )
-        return read.read_rows(self.target, self.columns, self.files)
+        return self._read()
 
     def rows_in_memory(self) -> border.Predictions:
         """Return the target's probabilities as an array."""
-        if self.request.predicted_column is not None:
-            return self.rows
-        return read.read_rows(self.target, self.columns, self.files, in_memory=True)
+        return self._read(in_memory=True)
+
+    def _read(self, *, in_memory: bool = False) -> border.Predictions:
+        if self.request.predicted_column is None:
+            return read.read_rows(self.target, self.columns, self.files, in_memory=in_memory)
+        decided, where = read.read_decided(self.target, self.request.predicted_column)
+        return border.as_decisions(read.match_labels(decided, self.classes, where), self.classes)
 
     @cached_property
     def target_labels(self) -> NDArray[np.object_] | None:
@@ -134,37 +119,31 @@ class Data:
         """
         if self.request.target_labels is not None:
             return _labels_by_row(self.request.target_labels, self.rows.shape[0], self.classes)
-        named = self.request.target_label_column is not None
-        raw, where = self.target.labels(), f"{self.target.label_column!r} in {self.target.where}"
-        if raw is None and named:
-            raise ValueError(f"there is no {where}; see --target-label-column.")
-        if raw is None:
-            return None
-        nothing = ("", "-1", "-1.0") if named and "-1" not in self.classes else ("",)
         try:
-            text = read.text_labels(raw, self.target, where, partial=named, nothing=nothing)
+            text, where = _target_text(self.target, self.request, self.classes)
             known = text != ""
             labels = np.full(text.size, None, dtype=object)
             labels[known] = read.match_labels(text[known], self.classes, where)
         except ValueError as error:
-            if named:
+            if self.request.target_label_column is not None:
                 raise
             note(f"The target's labels are not used: {error}")
             return None
         return labels if known.any() else None
 
-    def suitable(self, method: str) -> str:
+    def suitable(self, method: str) -> PriorEstimator:
         """Return the method; in place of a default, PPI without validation, CM-L for decisions."""
-        if was_typed("method"):
-            return method
-        if self.y_val is None and self.request.target_label_column is not None:
-            return "ppi"
-        default = self.request.predicted_column is not None
-        return "cm-l" if default and traits_of(method).needs_probabilities else method
+        if not was_typed("method"):
+            if self.y_val is None and self.request.target_label_column is not None:
+                return get_estimator("ppi")
+            decisions = self.request.predicted_column is not None
+            if decisions and get_estimator(method).needs_probabilities:
+                return get_estimator("cm-l")
+        return get_estimator(method)
 
     def fit(self, method: str) -> PriorEstimator:
         """Fit a method to validation or to what is known of the source."""
-        estimator = get_estimator(self.suitable(method))
+        estimator = self.suitable(method)
         if self.aim.keys() <= estimator.get_params().keys():
             estimator.set_params(**self.aim)
         try:
@@ -182,15 +161,16 @@ class Data:
         if self.y_proba_val is None or self.y_val is None:
             return None
         history = self.request.history_column
+        groups = None
+        if history is not None:
+            groups = read_group_column(self.files[0], history, "--history-column")
         return assess(
             self.y_proba_val,
             self.y_val,
             self.rows,
             method=self.fit(method) if isinstance(method, str) else method,
             y_target=self.target_labels,
-            groups_val=None
-            if history is None
-            else read_group_column(self.files[0], history, "--history-column"),
+            groups_val=groups,
             assume_prior_shift=self.request.assume_prior_shift,
             confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
             **self.aim,
@@ -201,7 +181,7 @@ class Data:
         """Return what gives a verdict on each part of the target; None without validation."""
         if self.y_proba_val is None or self.y_val is None:
             return None
-        return Verdicts(self.y_proba_val, self.y_val, self.source_label_priors)
+        return Verdicts(self.y_proba_val, self.y_val, self.given["source_label_priors"])
 
     def estimate(self, method: str) -> tuple[PriorEstimate, Assessment | None]:
         """Estimate the target's priors, and assess them; known ones need neither."""
@@ -220,8 +200,9 @@ class Data:
         named = request.target_label_column is not None
         if found is not None and (named or labels == "unused"):
             estimate = found.estimate
-            # of all rows, and nothing taken away by a verdict to leave predictions alone
-            # or of the sample that a method which decides by itself looks at as well
+            # the assessment's estimate serves if it is of all rows, and no verdict to leave
+            # predictions alone took anything away from it; a method that decides by itself would
+            # look at the same sample of the rows
             complete = found.rows_looked_at == found.n_target and estimate.strength > 0
             if complete or estimate.decision is not None:
                 if not asked:
@@ -229,26 +210,23 @@ class Data:
                     return replace(estimate, **nothing), found
                 if estimate.interval is not None and asked["interval_method"] == "auto":
                     return estimate, found
+        if labels == "required" and self.target_labels is None:
+            raise click.UsageError(
+                f"{estimator.name} needs labels of some target rows; name their column with "
+                "--target-label-column."
+            )
         if labels == "required" or (labels == "used" and named):
-            if self.target_labels is not None:
-                asked["y_target"] = self.target_labels
-                return estimator.estimate(self.rows, random_state=0, **asked), found
-            if labels == "required":
-                raise click.UsageError(
-                    f"{estimator.name} needs labels of some target rows; name their column with "
-                    "--target-label-column."
-                )
-        if not asked or not estimator.needs_rows:
-            return estimator.estimate(self.rows, random_state=0, **asked), found
-        sample = sample_of(self.rows, "The interval is that of")  # wider than that of all rows
-        bounds = estimator.estimate(sample, random_state=0, **asked)
-        if sample is not self.rows:
-            bounds = with_bounds(estimator.estimate(self.rows), bounds)
-        return bounds, found
+            asked["y_target"] = self.target_labels
+        elif asked and estimator.needs_rows:
+            sample = sample_of(self.rows, "The interval is that of")  # wider than that of all rows
+            bounds = estimator.estimate(sample, random_state=0, **asked)
+            whole = bounds if sample is self.rows else estimator.estimate(self.rows)
+            return with_bounds(whole, bounds), found
+        return estimator.estimate(self.rows, random_state=0, **asked), found
 
     def _known(self, priors: Vector) -> PriorEstimate:
         """Return the priors that the user gave."""
-        source, origin = self.source_priors, "given"
+        source, origin = self.given["source_priors"], "given"
         if source is None and self.y_proba_val is not None:
             fitted = NoAdaptation().fit(self.y_proba_val, self.y_val, **self.given)
             source, origin = fitted.source_priors_, fitted.source_priors_from_
@@ -286,7 +264,7 @@ def _in_adapter(adapter: Adapter) -> PriorEstimate:
 
 def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
     """Return an estimate with the interval of another, widened to hold it."""
-    if bounds.interval is None:
+    if bounds.interval is None or bounds is found:
         return found
     lower, upper = bounds.interval.T
     both = np.column_stack([lower.clip(max=found.priors), upper.clip(min=found.priors)])
@@ -322,31 +300,54 @@ def open_data(request: Request) -> Iterator[Data]:
 
 
 def _read_data(request: Request) -> Data:
-    named: dict[str, Any] = {}
-    if request.adapter is not None:
-        named["adapter"] = Adapter.from_json(request.adapter)
-        named["costs"] = named["adapter"].costs
-        classes = tuple(map(str, named["adapter"].classes.tolist()))
-        request = replace(request, known_classes=classes)
+    adapter = None if request.adapter is None else Adapter.from_json(request.adapter)
+    if adapter is not None:
+        request = replace(request, known_classes=tuple(map(str, adapter.classes.tolist())))
     paths = filter(None, (request.validation, request.target))
-    opened = [open_file(path, request) for path in paths]
-    labels, where = None, ""
+    files = tuple(open_file(path, request) for path in paths)
+    labels, where, columns, stored = None, "", None, None
     if request.validation is not None:
-        labels, _, where = validation_labels(opened[0], request)
-    settle = _read_probabilities if request.predicted_column is None else _read_decisions
-    data = settle(request, opened, labels, where)
+        labels, _, where = validation_labels(files[0], request)
+        if not files[0].is_table and files[0].vector("source_priors") is not None:
+            stored = str(files[0].path)
+    decided = request.predicted_column
+    if decided is None:
+        files, columns = settle_columns(request, files, () if labels is None else labels)
+    if request.drop_missing:
+        first = drop_missing(files[0], columns, decided, labels)
+        files = (first, *(drop_missing(file, columns, decided) for file in files[1:]))
+        labels = labels if labels is None or first.kept is None else labels[first.kept]
+    rows = None
+    if labels is None:
+        classes = (
+            name_classes(columns, files[0], None)
+            if decided is None
+            else _decided_classes(request, files[-1])
+        )
+    elif decided is None:
+        rows = read.read_rows(files[0], columns, files, in_memory=True)
+        labels = border.read_labels(labels, rows.shape[0], where)
+        classes = name_classes(columns, files[0], labels)
+        labels = read.match_labels(labels, classes, where, () if columns is None else files)
+    else:
+        text, _ = read.read_decided(files[0], decided)
+        labels = border.read_labels(labels, text.size, where)
+        classes, index, _ = border.read_decisions(text, labels, request.known_classes or None)
+        rows = border.Predictions.from_decisions(index, classes.size)
+    given: dict[str, Any] = {"classes": classes}
+    for name in ("source_priors", "source_label_priors", "known_priors"):
+        given[name] = None
+        if (typed := getattr(request, name)) is not None:
+            option = f"--{name.replace('_', '-')}"
+            given[name] = read_priors(typed, classes, option, logits=request.logits)
+    known = given.pop("known_priors")
+    if stored is not None and not request.source_priors and not request.source_label_priors:
+        given["source_priors"] = read_priors(stored, classes, "--source-priors")
+    costs = None if adapter is None else adapter.costs
     if request.costs is not None:
-        named["costs"] = read_costs(request.costs, data.classes)
-    for option in ("source_priors", "source_label_priors", "known_priors"):
-        if (text := getattr(request, option)) is not None:
-            name = f"--{option.replace('_', '-')}"
-            named[option] = read_priors(text, data.classes, name, logits=request.logits)
-    if labels is not None and not opened[0].is_table:
-        told = {"source_priors", "source_label_priors"} & set(named)
-        if not told and opened[0].vector("source_priors") is not None:
-            path = str(opened[0].path)
-            named["source_priors"] = read_priors(path, data.classes, "--source-priors")
-    return replace(data, **named)
+        costs = read_costs(request.costs, classes)
+    aim = {"costs": costs, "goal": request.goal}
+    return Data(request, classes, files, columns, rows, labels, given, aim, known, adapter)
 
 
 def open_file(path: Path, request: Request) -> PredictionFile:
@@ -373,16 +374,15 @@ def open_file(path: Path, request: Request) -> PredictionFile:
     return file
 
 
-def _read_probabilities(
-    request: Request, opened: Sequence[PredictionFile], labels: Labels | None, where: str
-) -> Data:
-    """Settle which column is which class; read validation."""
-    known = request.known_classes if labels is None else read.names_of(labels)
+def settle_columns(
+    request: Request, opened: Sequence[PredictionFile], labels: Sequence[str] | Labels
+) -> tuple[tuple[PredictionFile, ...], read.Columns]:
+    """Settle which column is which class; of a saved state or an adapter, its classes."""
+    known = tuple(filter(None, np.unique(labels).tolist())) or request.known_classes
     if not known:  # priors as NAME=VALUE name classes too
         given = (request.source_priors, request.source_label_priors, request.known_priors)
         known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
     files, columns = by_class(opened, known, request)
-    columns = columns or common_classes(files)
     if request.adapter is not None:
         names = known if files[0].names is None else files[0].names
         if missing := [name for name in known if name not in names]:
@@ -402,74 +402,38 @@ def _read_probabilities(
         others = [file for file in files if set(file.names or columns) != set(columns)]
         if any(file.kind == "logits" for file in others):
             note(explain_classes(files, columns))
-    if request.drop_missing:
-        missing_numbers = [np.isnan(file.values(columns)).any(axis=1) for file in files]
-        files, labels = _drop_missing(files, labels, missing_numbers)
-    if labels is None:
-        return Data(request, name_classes(columns, files[0], None), files, columns)
-    y_proba_val = read.read_rows(files[0], columns, files, in_memory=True)
-    labels = border.read_labels(labels, y_proba_val.shape[0], where)
-    classes = name_classes(columns, files[0], labels)
-    y_val = read.match_labels(labels, classes, where, () if columns is None else files)
-    return Data(request, classes, files, columns, y_proba_val, y_val)
+    return files, columns
 
 
-def _read_decisions(
-    request: Request, opened: Sequence[PredictionFile], labels: Labels | None, where: str
-) -> Data:
-    """Read decisions and labels of validation; all of them together name the classes.
-
-    Without validation, the decisions on the target do, and the labels that are known of it.
-    """
-    column, known = request.predicted_column or "", np.array(request.known_classes)
-    files = tuple(opened)
-    if labels is None and known.size:
-        return Data(request, known, files, None)
-    if labels is None:
-        target, raw = files[-1], files[-1].labels()
-        if request.target_label_column is None or raw is None:
-            raise click.UsageError(
-                "decisions (--predicted-column) need --validation or, for the method ppi, labels "
-                "of some target rows: --target-label-column."
-            )
-        classes = np.unique(read.read_decided(target, column)[0])
-        nothing = ("",) if "-1" in classes else ("", "-1", "-1.0")
-        found = read.text_labels(raw, target, target.label_column, partial=True, nothing=nothing)
-        found = found[found != ""]
-        with suppress(ValueError):  # tables write whole numbers beside missing ones with a point
-            found = border.as_text(found.astype(np.float64))
-        return Data(request, np.union1d(classes, found), files, None)
-    if request.drop_missing:
-        missing = [read.lacks(read.read_cells(file, column)) for file in files]
-        files, labels = _drop_missing(files, labels, missing)
-    decided, _ = read.read_decided(files[0], column)
-    labels = border.read_labels(labels, decided.size, where)
-    classes, index, _ = border.read_decisions(decided, labels, known if known.size else None)
-    rows = border.Predictions.from_decisions(index, classes.size)
-    return Data(request, classes, files, None, rows, labels)
+def _decided_classes(request: Request, target: PredictionFile) -> Labels:
+    """Name the classes by the decisions on the target, and the labels that are known of it."""
+    if request.known_classes:
+        return np.array(request.known_classes)
+    if request.target_label_column is None:
+        raise click.UsageError(
+            "decisions (--predicted-column) need --validation or, for the method ppi, labels "
+            "of some target rows: --target-label-column."
+        )
+    classes = np.unique(read.read_decided(target, request.predicted_column or "")[0])
+    found = _target_text(target, request, classes)[0]
+    found = found[found != ""]
+    with suppress(ValueError):  # tables write whole numbers beside missing ones with a point
+        found = border.as_text(found.astype(np.float64))
+    return np.union1d(classes, found)
 
 
-def _drop_missing(
-    files: Sequence[PredictionFile], labels: Labels | None, missing: Sequence[Any]
-) -> tuple[tuple[PredictionFile, ...], Any]:
-    """Leave out rows that lack predictions and, of validation, labels."""
-    kept = [
-        without_missing(file, missing[at], labels if at == 0 else None)
-        for at, file in enumerate(files)
-    ]
-    if labels is not None and kept[0].kept is not None:
-        labels = labels[kept[0].kept]
-    return tuple(kept), labels
-
-
-def without_missing(
-    file: PredictionFile, predictions: Any, labels: Labels | None = None
+def drop_missing(
+    file: PredictionFile, columns: read.Columns, decided: str | None, labels: Labels | None = None
 ) -> PredictionFile:
-    """Leave out rows without predictions or labels, and tell how many."""
-    unlabelled = np.zeros_like(predictions) if labels is None else (labels == "") & ~predictions
-    parts = ((predictions, "without predictions"), (unlabelled, "without a label"))
+    """Leave out rows without predictions and, of validation, labels; tell how many."""
+    if decided is None:
+        missing = np.isnan(file.values(columns)).any(axis=1)
+    else:
+        missing = read.lacks(read.read_cells(file, decided))
+    unlabelled = np.zeros_like(missing) if labels is None else (labels == "") & ~missing
+    parts = ((missing, "without predictions"), (unlabelled, "without a label"))
     counts = [f"{np.count_nonzero(rows):,} {what}" for rows, what in parts if rows.any()]
-    left_out = predictions | unlabelled
+    left_out = missing | unlabelled
     if counts:
         n = np.count_nonzero(left_out)
         note(f"{file.where}: left out {n:,} of {left_out.size:,} rows: {', '.join(counts)}.")
@@ -482,7 +446,7 @@ def without_missing(
 def by_class(
     opened: Sequence[PredictionFile], known: Sequence[str], request: Request
 ) -> tuple[tuple[PredictionFile, ...], read.Columns]:
-    """Return files whose columns are called by their classes, and the classes that were chosen.
+    """Return files whose columns are called by their classes, and the classes if they have names.
 
     `known` are classes to look for: the labels of validation, or those of a saved state.
     """
@@ -499,7 +463,7 @@ def by_class(
         file.meant(names if file.is_table else None, binary=found.binary, renormalise=renormalise)
         for file, names in zip(opened, found.columns, strict=True)
     ]
-    return tuple(files), None
+    return tuple(files), common_classes(files)
 
 
 def _chosen_columns(
@@ -580,6 +544,21 @@ def validation_labels(validation: PredictionFile, request: Request) -> tuple[Lab
     where = f"{label!r} in {file.where}"
     labels = read.text_labels(raw, validation, where, partial=request.drop_missing)
     return labels, label, where
+
+
+def _target_text(target: PredictionFile, request: Request, classes: Labels) -> tuple[Labels, str]:
+    """Read the labels of the target as text, empty where one is unknown, and say where they are."""
+    named, where = (
+        request.target_label_column is not None,
+        f"{target.label_column!r} in {target.where}",
+    )
+    raw = target.labels()
+    if raw is None and named:
+        raise ValueError(f"there is no {where}; see --target-label-column.")
+    if raw is None:
+        return np.array([], dtype=str), where
+    nothing = ("", "-1", "-1.0") if named and "-1" not in classes else ("",)
+    return read.text_labels(raw, target, where, partial=named, nothing=nothing), where
 
 
 def _key_columns(file: PredictionFile) -> border.join.Columns:

@@ -15,11 +15,11 @@ from priorshift.assessment import Assessment
 from priorshift.border import draw_judged_rows
 from priorshift.cli import _options as options
 from priorshift.cli._adapt import write_copy
-from priorshift.cli._console import busy, csv_like, hand_out, note, say, show_table
+from priorshift.cli._console import busy, hand_out, note, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, read_group_column
 from priorshift.cli._errors import command
 from priorshift.evidence import ungated
-from priorshift.files import Partial, PredictionFile, atomic_file
+from priorshift.files import Partial, atomic_file
 from priorshift.groups import (
     GroupEstimates,
     estimate_groups,
@@ -43,8 +43,7 @@ def _show(
     found: GroupEstimates, whole: Assessment | None, verdicts: Verdicts, group_column: str
 ) -> None:
     """Print one line per group: those that moved most where there are many."""
-    order = np.arange(len(found))
-    title = f"Priors by {found.method}, by {group_column}"
+    order, title = np.arange(len(found)), f"Priors by {found.method}, by {group_column}"
     if order.size > SHOWN_GROUPS:
         order = movers(found.distance, SHOWN_GROUPS)
         title += f": the {SHOWN_GROUPS} of {len(found)} groups that moved most"
@@ -52,26 +51,21 @@ def _show(
     most = np.sort(movers(spread, SHOWN_CLASSES))
     if most.size < found.classes.size:
         title += f", and the {SHOWN_CLASSES} classes that vary most"
-    classes = [str(found.classes[k]) for k in most]
-    header = (group_column, "rows", "verdict", "weight", "moved", *classes)
-    shares = np.vectorize(percent, otypes=[object])(found.priors)
-    if found.interval is not None:
-        low, high = np.moveaxis(np.vectorize(percent, otypes=[object])(found.interval), 2, 0)
-        shares = shares + " (" + low + " to " + high + ")"
-    rows = [
-        (
-            str(found.groups[g]),
-            str(found.n[g]),
-            verdicts[g] or "-",
-            f"{found.weight[g]:.2f}",
-            percent(found.distance[g]),
-            *shares[g, most],
-        )
-        for g in order
-    ]
-    pooled = ("(pooled)", str(found.n.sum()), "", "", "", *map(percent, found.pooled.priors[most]))
-    source = ("(source)", "", "", "", "", *map(percent, found.source_priors[most]))
-    show_table(title, header, [*rows, pooled, source])
+    rows = []
+    for g in order:
+        shares = [percent(share) for share in found.priors[g, most]]
+        if found.interval is not None:
+            bounds = (" to ".join(map(percent, each)) for each in found.interval[g, most])
+            shares = [f"{share} ({each})" for share, each in zip(shares, bounds, strict=True)]
+        moved = f"{found.weight[g]:.2f}", percent(found.distance[g])
+        rows.append([str(found.groups[g]), str(found.n[g]), verdicts[g] or "-", *moved, *shares])
+    for name, n, priors in (
+        ("(pooled)", str(found.n.sum()), found.pooled.priors),
+        ("(source)", "", found.source_priors),
+    ):
+        rows.append([name, n, "", "", "", *map(percent, priors[most])])
+    header = [group_column, "rows", "verdict", "weight", "moved", *map(str, found.classes[most])]
+    show_table(title, header, rows)
     if whole is not None:
         say(f"All groups together: {whole.sentence}")
     note(
@@ -81,21 +75,6 @@ def _show(
     if found.interval is not None and found.confidence_level is not None:
         note(f"In parentheses: {at_level(found.confidence_level)}s.")
     note(f"{pooling_in_words(found.pooling).capitalize()}.")
-    if found.whole.decision is not None and found.pooled is not found.whole:
-        note(
-            f"Groups are by SCM-L of outputs that {found.method} calibrated, so that (pooled) is "
-            f"not what {found.method} estimates of all rows."
-        )
-    note(f"{found.statuses}; source priors: {found.pooled.source_priors_from}.")
-
-
-def _as_csv(found: GroupEstimates, verdicts: Verdicts, like: PredictionFile) -> str:
-    """Return one line per group."""
-    columns = wide_columns(found)
-    columns["verdict"] = np.array([verdict or "" for verdict in verdicts])
-    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    blank = [tuple("" if cell == np.inf else cell for cell in row) for row in rows]  # no bound
-    return csv_like(like, tuple(columns), blank)
 
 
 def _as_dict(found: GroupEstimates, verdicts: Verdicts, group_column: str) -> dict[str, Any]:
@@ -174,7 +153,7 @@ def groups(
         if adapted is not None:
             from_logits = data.target.kind == "logits"
             with atomic_file(adapted) as stream:
-                n_rows, n_changed, _ = write_copy(
+                n_rows, n_changed = write_copy(
                     data,
                     Partial(stream),
                     lambda block, at: found.adapt(
@@ -185,9 +164,10 @@ def groups(
     contents = _as_dict(found, verdicts, group_column)
     if adapted is not None:
         contents |= {"adapted": str(adapted), "n_rows": n_rows, "n_changed": n_changed}
-    table = _as_csv(found, verdicts, data.target)
+    columns = wide_columns(found) | {"verdict": [verdict or "" for verdict in verdicts]}
+    columns["gap"] = ["" if np.isinf(gap) else gap for gap in columns["gap"]]
     show = partial(_show, found, whole, verdicts, group_column)
-    hand_out(contents, table, show, output, as_json, whole)
+    hand_out(contents, columns, show, output, as_json, whole, data.target)
     if adapted is not None:
         note(f"Wrote {adapted}: {n_changed:,} of {n_rows:,} decisions changed.")
         if others := sum(one in ("leave", "unclear") for one in verdicts):

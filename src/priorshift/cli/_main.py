@@ -17,14 +17,14 @@ BAD_DATA = 1
 INTERRUPTED = 130
 
 COMMANDS = {
-    "assess": ("_assess", "Say whether to adapt, and why. Start here."),
+    "assess": ("_answers", "Say whether to adapt, and why. Start here."),
     "check": ("_check", "Show how files are read: rows, classes, columns, labels."),
-    "estimate": ("_estimate", "Estimate the class priors of unlabelled target data."),
+    "estimate": ("_answers", "Estimate the class priors of unlabelled target data."),
     "adapt": ("_adapt", "Adapt predictions to estimated or known priors."),
     "groups": ("_groups", "Estimate the priors of each site, week or device."),
-    "backtest": ("_backtest", "Say what would have helped on labelled months of the past."),
-    "compare": ("_compare", "Run every method on the same data."),
-    "test": ("_shift", "Test whether the class priors shifted."),
+    "backtest": ("_answers", "Say what would have helped on labelled months of the past."),
+    "compare": ("_answers", "Run every method on the same data."),
+    "test": ("_answers", "Test whether the class priors shifted."),
     "report": ("_report", "Write a self-contained HTML report."),
     "monitor": ("_monitor", "Follow the class priors over time, with alarms."),
     "prevalence": ("_prevalence", "Correct a share of positives for the errors of the test."),

@@ -13,15 +13,14 @@ import numpy as np
 
 from priorshift._typing import Labels
 from priorshift.assessment import Verdicts
-from priorshift.border import Predictions, some
+from priorshift.border import Predictions
 from priorshift.cli import _options as options
-from priorshift.cli._console import console, document, emit, note, say
+from priorshift.cli._console import document, emit, note, say
 from priorshift.cli._console import tell as tell_line
 from priorshift.cli._data import CONFIDENCE_LEVEL, Data, by_class, open_data, open_file, with_bounds
 from priorshift.cli._errors import SHIFTED, command, told_warnings
 from priorshift.cli._read import read_cells
 from priorshift.cli._report import command_line
-from priorshift.estimators import get_estimator
 from priorshift.files import SUFFIXES, atomic_file, locked, refuse_link, suffix_of
 from priorshift.monitor import PERIODS, MonitorStep, PriorMonitor, cut_windows, describe
 from priorshift.plotting import MonitorDisplay
@@ -108,7 +107,7 @@ def held(state: Path | None) -> Iterator[PriorMonitor | None]:
 def begun(data: Data, saved: PriorMonitor | None, method: str) -> PriorMonitor:
     """Begin a monitor, or go on with a saved one, which the options must not contradict."""
     if saved is None:
-        monitor = PriorMonitor(get_estimator(data.suitable(method)), random_state=0)
+        monitor = PriorMonitor(data.suitable(method), random_state=0)
         return monitor.fit(*data.validation("monitoring"), **data.given)
     if saved.classes_.astype(str).tolist() != data.classes.tolist():
         raise ValueError(
@@ -128,17 +127,13 @@ def follow(
 ) -> Iterator[tuple[MonitorStep, Verdict | None]]:
     """Update with each window that is new, and judge it; a saved monitor knows how far it came."""
     times = followed.history.time
-    last, known = (times[-1] if times else None), set(map(str, times))
-    complete, skipped, late = len(times) == followed.n_batches_, 0, list[str]()
+    last, skipped = (times[-1] if times else None), 0
     for time, y_proba, y in windows:
         named = isinstance(time, str)  # names and numbers do not compare
         if last is not None and named == isinstance(last, str):
             seen = by_number(str(time)) <= by_number(str(last)) if named else time <= last
             if seen:
-                if complete and str(time) not in known:
-                    late.append(str(time))
-                else:
-                    skipped += 1
+                skipped += 1
                 continue
         step, verdict = followed.update(y_proba.values, time=time, adapt=False), None
         if verdicts is not None:
@@ -149,11 +144,9 @@ def follow(
             verdict = verdicts.on(estimate, y_proba, y)
         yield step, verdict
     if skipped:
-        note(f"Left out {skipped} windows up to {last}, which --state has seen.")
-    if late:
         note(
-            f"Warning: {some(late)} came too late, as --state has gone on to {last}, and are not "
-            "followed. Begin a new state to follow all in order."
+            f"Left out {plural(skipped, 'window')} up to {last}, to which --state has gone on; to "
+            "follow one that came late, begin a new state."
         )
 
 
@@ -165,21 +158,18 @@ COLUMNS = (
 
 
 def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_json: bool) -> None:
-    """Print a window: JSON, or a line, without the shift where the terminal is narrow."""
+    """Print a window as a line: JSON, or for a person."""
     distance = step.estimate.total_variation
     if as_json:
         more = {"method": step.estimate.method, "online": followed.online}
         emit_line(verdict, **step.to_dict(), **more, total_variation=distance)
         return
-    line = (
+    k = movers(step.priors - followed.source_priors_, 1)[0]
+    tell_line(
         f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {percent(distance):>6}  "
         f"{describe(step):<20} {verdict or '-':<7} "
+        f"{followed.classes_[k]} {percent(step.priors[k])} (own {percent(step.own_priors[k])})"
     )
-    k = movers(step.priors - followed.source_priors_, 1)[0]
-    moved = f"{followed.classes_[k]} {percent(step.priors[k])} (own {percent(step.own_priors[k])})"
-    if len(line + moved) > console().width:
-        line = f"{step.time} {step.n_samples:,} rows {describe(step)} {verdict or '-'}  "
-    tell_line(line + moved)
 
 
 def emit_line(verdict: Verdict | None, **contents: Any) -> None:
@@ -189,7 +179,7 @@ def emit_line(verdict: Verdict | None, **contents: Any) -> None:
 
 
 def conclusion(followed: PriorMonitor, when: Any, verdict: Verdict | None) -> str:
-    """Say what all windows show, and the verdict on the last."""
+    """Say what all windows show, and the verdict on the last; `when` an alarm was raised."""
     windows = plural(len(followed.history), "window")
     since = "" if when is None else f", raised at {when}"
     if followed.alarm_:

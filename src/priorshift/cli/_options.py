@@ -261,7 +261,7 @@ class MethodChoice(click.Choice[str]):
 
     def __init__(
         self,
-        usable: Callable[[PriorEstimator], bool] = lambda _: True,
+        usable: Callable[[PriorEstimator], bool] | None = None,
         *,
         target_labels: bool = False,
     ) -> None:
@@ -272,6 +272,8 @@ class MethodChoice(click.Choice[str]):
     def choices(self) -> tuple[str, ...]:
         """Names of the methods whose traits the command can use."""
         names = available_estimators(target_labels=self.target_labels)
+        if self.usable is None:
+            return tuple(names)
         return tuple(name for name in names if self.usable(traits_of(name)))
 
     @choices.setter
@@ -280,7 +282,7 @@ class MethodChoice(click.Choice[str]):
 
 
 def method_option(
-    usable: Callable[[PriorEstimator], bool] = lambda _: True,
+    usable: Callable[[PriorEstimator], bool] | None = None,
     default: str = DEFAULT_METHOD,
     more: str = ".",
     *,

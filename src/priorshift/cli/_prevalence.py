@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 import numpy as np
-from scipy.stats import binom
 
 from priorshift._typing import Indices, Labels
 from priorshift.border import as_text, encode_labels, some
@@ -20,6 +19,7 @@ from priorshift.cli._read import read_cells
 from priorshift.counts import Confusion
 from priorshift.estimators import CML
 from priorshift.estimators.labelled import labels_needed
+from priorshift.estimators.result import columns_of
 from priorshift.files import PredictionFile, open_predictions
 from priorshift.groups import GroupCounts, estimate_groups
 from priorshift.text import at_level, percent, printable
@@ -118,7 +118,7 @@ def prevalence(
         if known.exact
         else "score interval, with the errors of the rates",
     }
-    table = console.priors_as_csv(shift)
+    table, like = columns_of(shift), None
     rows: list[tuple[Any, ...]] = []
     if file is not None:
         numbers = counts.astype(np.float64)
@@ -128,11 +128,11 @@ def prevalence(
             estimator, of_groups, pooling=pooling, confidence_level=confidence_level
         )
         bounds = found.interval[:, 1].T  # type: ignore[index]
-        columns = (found.n, counts[:, 1], found.priors[:, 1], *bounds, found.weight)
-        rows = list(zip(*(column.tolist() for column in (names, *columns)), strict=True))
+        columns = (names, found.n, counts[:, 1], found.priors[:, 1], *bounds, found.weight)
+        table, like = dict(zip(COLUMNS, columns, strict=True)), open_predictions(file)
+        rows = list(zip(*(column.tolist() for column in columns), strict=True))
         contents["groups"] = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
         contents["pooling"] = None if np.isinf(found.pooling) else found.pooling
-        table = console.csv_like(open_predictions(file), COLUMNS, rows)
 
     def show() -> None:
         interval = at_level(confidence_level)
@@ -159,7 +159,7 @@ def prevalence(
                 f"{caution[0].upper()}{caution[1:]} Give rates as counts, such as 130/157."
             )
 
-    console.hand_out({**contents, **shift.to_dict()}, table, show, output, as_json)
+    console.hand_out({**contents, **shift.to_dict()}, table, show, output, as_json, like=like)
     _caution(names, counts, sensitivity[0], specificity[0])
 
 
@@ -225,19 +225,16 @@ def _caution(names: Labels, counts: Indices, sensitivity: float, specificity: fl
     """Say where there are fewer positives than mistakes alone give, or more than all cases do."""
     n, k = counts.sum(axis=1), counts[:, 1]
     least, most = 1 - specificity, sensitivity
-    fewer, more = binom.cdf(k, n, least), binom.sf(k - 1, n, most)
-    for which, chance, what, end in (
-        (k < n * least, fewer, f"fewer than the {percent(least)} that are by mistake", 0),
-        (k > n * most, more, f"more than the {percent(most)} of all cases that the test finds", 1),
+    for which, what, end in (
+        (k < n * least, f"fewer than the {percent(least)} that are by mistake", 0),
+        (k > n * most, f"more than the {percent(most)} of all cases that the test finds", 1),
     ):
         for at in np.flatnonzero(which):
             group = "" if names.size == 1 else f"{printable(str(names[at]))}: "
-            doubt = "Do these error rates hold for these people?"
-            if chance[at] > 0.05:
-                doubt = "That may be chance."
             console.note(
                 f"{group}{percent(k[at] / n[at])} of the results are positive, {what}, so the "
-                f"estimate by itself is {end}. {doubt}"
+                f"estimate by itself is {end}. That is chance, or these error rates do not hold "
+                "for these people."
             )
 
 

@@ -15,13 +15,13 @@ from priorshift.border import as_text, check_priors, some
 from priorshift.cli._read import match_labels, read_rows, text_labels
 from priorshift.files import PredictionFile, match_table, open_predictions
 
-COUNTED = ("priors", "prior", "count", "counts")
-OF_A_TARGET = ("priors", "prior", "source_priors", "count", "counts")
+SOURCE = ("source_priors", "source_prior", "priors", "prior", "count", "counts")
+TARGET = ("priors", "prior", "source_priors", "count", "counts")
 COLUMNS = {
-    "--source-priors": ("source_priors", "source_prior", *COUNTED),
-    "--source-label-priors": ("source_label_priors", "source_priors", "source_prior", *COUNTED),
-    "--known-priors": OF_A_TARGET,
-    "--priors": OF_A_TARGET,
+    "--source-priors": SOURCE,
+    "--source-label-priors": ("source_label_priors", *SOURCE),
+    "--known-priors": TARGET,
+    "--priors": TARGET,
 }
 """Columns or keys that hold priors, the best first."""
 
@@ -69,25 +69,34 @@ def names_in_pairs(text: str | None) -> tuple[str, ...]:
     """Return the classes that `name=value,...` names; none if it is a file, or nothing."""
     if text is None or "=" not in text or _is_file(text):
         return ()
-    return tuple(name for name, _, _ in _pairs(text))
-
-
-def _pairs(text: str) -> list[tuple[str, str, str]]:
-    """Cut `name=value,...` into names, values, and each pair as it was typed.
-
-    A name with commas stands in quotes, as in CSV.
-    """
-    cut = [
-        (pair, *pair.rpartition("=")) for pair in next(csv.reader([text], skipinitialspace=True))
-    ]
-    return [(name.strip(), value, pair) for pair, name, _, value in cut]
+    return tuple(name for name, _ in _cut(text))
 
 
 def names_in_costs(text: str | None) -> tuple[str, ...]:
     """Return the classes that `true:decided=cost,...` names."""
-    pairs = (pair for pair in names_in_pairs(text) if pair.count(":") == 1)
-    names = (name for pair in pairs for name in pair.split(":"))
-    return tuple(dict.fromkeys(name.strip() for name in names))
+    pairs = (pair.split(":") for pair in names_in_pairs(text) if pair.count(":") == 1)
+    return tuple(dict.fromkeys(name.strip() for names in pairs for name in names))
+
+
+def _cut(text: str) -> list[tuple[str, str]]:
+    """Cut `name=value,...` into names and values; a name with commas is quoted, as in CSV."""
+    cut = (pair.rpartition("=") for pair in next(csv.reader([text], skipinitialspace=True)))
+    return [(name.strip(), value.strip()) for name, _, value in cut]
+
+
+def _numbers(text: str, form: str) -> dict[str, float]:
+    """Read `name=value,...`, which is to have this form."""
+    pairs: dict[str, float] = {}
+    for name, value in _cut(text):
+        if name in pairs:
+            raise ValueError(f"{name!r} is named twice.")
+        try:
+            pairs[name] = float(value)
+        except ValueError:
+            hint = " Write 0.85 instead of 85%." if value.endswith("%") else ""
+            typed = f"{name}={value}" if name else value
+            raise ValueError(f"{typed!r} is not {form}.{hint}") from None
+    return pairs
 
 
 def _from_pairs(text: str, classes: Labels) -> Any:
@@ -101,20 +110,11 @@ def _from_pairs(text: str, classes: Labels) -> Any:
             return float(text)
         except ValueError:
             raise ValueError(f"{text!r} is neither a file nor NAME=VALUE,...") from None
-    pairs: dict[str, float] = {}
-    for name, value, pair in _pairs(text):
-        if name in pairs:
-            raise ValueError(f"{name!r} is named twice.")
-        try:
-            pairs[name] = float(value)
-        except ValueError:
-            hint = " Write 0.85 instead of 85%." if pair.rstrip().endswith("%") else ""
-            raise ValueError(f"{pair!r} is not NAME=VALUE with a number.{hint}") from None
-    shares, names = _shares(pairs), classes.tolist()
-    missing = [name for name in names if name not in shares]
+    pairs, names = _numbers(text, "NAME=VALUE with a number"), set(classes.tolist())
+    shares, missing = _shares(pairs), names - pairs.keys()
     remainder = 1 - sum(shares.values())
-    if shares is pairs and set(shares) <= set(names) and len(missing) == 1 and 0 <= remainder <= 1:
-        return {**shares, missing[0]: remainder}
+    if shares is pairs and pairs.keys() < names and len(missing) == 1 and 0 <= remainder <= 1:
+        return {**shares, missing.pop(): remainder}
     return shares
 
 
@@ -219,16 +219,15 @@ def read_costs(text: str, classes: Labels) -> Vector:
 
 def _typed_costs(text: str, classes: Labels) -> dict[tuple[str, str], float]:
     """Read `true:decided=cost,...`; a class may have a colon in its name."""
-    names, found = set(classes.tolist()), {}
-    for pair, cost, part in _pairs(text):
-        cuts = [at for at, mark in enumerate(pair) if mark == ":"]
-        both = [(pair[:at].strip(), pair[at + 1 :].strip()) for at in cuts]
-        known = [each for each in both if set(each) <= names]
-        try:
-            found[(known or both)[0]] = float(cost)
-        except (ValueError, IndexError):
-            raise click.BadParameter(
-                f"{part!r} is neither a file nor TRUE:DECIDED=COST, such as ill:well=10.",
-                param_hint="'--costs'",
-            ) from None
+    names, form = set(classes.tolist()), "TRUE:DECIDED=COST, such as ill:well=10"
+    try:
+        found = {}
+        for pair, cost in _numbers(text, form).items():
+            cuts = [at for at, mark in enumerate(pair) if mark == ":"]
+            both = [(pair[:at].strip(), pair[at + 1 :].strip()) for at in cuts]
+            if not both:
+                raise ValueError(f"{pair!r} is neither a file nor {form}.")
+            found[next((each for each in both if set(each) <= names), both[0])] = cost
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--costs'") from None
     return found

@@ -10,7 +10,7 @@ import click
 from priorshift.assessment import following
 from priorshift.cli import _options as options
 from priorshift.cli._adapt import adapt
-from priorshift.cli._compare import compare_on
+from priorshift.cli._answers import compare_on
 from priorshift.cli._console import busy, document, emit, note, tell_doubts
 from priorshift.cli._data import open_data, with_bounds
 from priorshift.cli._errors import command, told_warnings

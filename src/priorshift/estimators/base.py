@@ -294,7 +294,7 @@ class PriorEstimator(BaseEstimator):
         )
         evidence = replace(evidence, rows=None, named=False)  # batches may be frames or not
         evidence = evidence if before is None else before + evidence
-        return self._settle(evidence, partial=True)
+        return self._settle(evidence)
 
     def _learn(self, evidence: Evidence) -> dict[str, Any]:
         """Return fitted attributes by name: the denominator of the ratio, and where it comes from.
@@ -316,10 +316,8 @@ class PriorEstimator(BaseEstimator):
             origin = "mean prediction on validation at source_label_priors"
         return {"source_priors_": source, "source_priors_from_": origin}
 
-    def _settle(self, evidence: Evidence, *, partial: bool = False) -> Self:  # noqa: ARG002
+    def _settle(self, evidence: Evidence) -> Self:
         """Set all fitted attributes together, so that a failed fit changes nothing.
-
-        `partial` says that more batches may follow.
 
         The priors trained under are known by mean prediction (p^f, the ratio's denominator) and by
         labels (p^N).

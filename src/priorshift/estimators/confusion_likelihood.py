@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -105,13 +105,6 @@ class CML(PriorEstimator):
     ) -> None:
         self.tol, self.max_iter, self.solver = tol, max_iter, solver
 
-    def _settle(self, evidence: Evidence, *, partial: bool = False) -> Self:
-        super()._settle(evidence, partial=partial)
-        # once for all targets: at many classes it costs as much as one step of the solver
-        columns = None if partial else self._columns[:, self.confusion_.seen]
-        self._singular = None if columns is None else is_singular(columns)
-        return self
-
     def _estimate_counts(self, target: Target) -> PriorEstimate:
         """Solve with one row per decision: the confusion matrix in use, weighted by the counts."""
         seen, counts = target.seen, target.counts.counts
@@ -120,8 +113,7 @@ class CML(PriorEstimator):
         _report_impossible(problem, float(counts.sum()))
         start = target.among_seen(self.source_priors_)
         solution = self._maximise(problem, start, self._published)
-        singular = is_singular(C) if self._singular is None else self._singular
-        condition = self._condition(C, seen, singular=singular)
+        condition = self._condition(C, seen, singular=is_singular(C))
         return self._result(target.complete(solution.value), solution, target, **condition)
 
     def _priors_of_groups(self, counts: Vector) -> Solutions:

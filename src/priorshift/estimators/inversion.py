@@ -95,7 +95,8 @@ class CM(PriorEstimator):
     def _estimate_counts(self, target: Target) -> PriorEstimate:
         C = self._columns[:, target.seen]
         condition = self._condition(C, target.seen)
-        raw = solve_linear(C, target.counts.frequencies)
+        regular = np.isfinite(condition["condition_number"])
+        raw = solve_linear(C, target.counts.frequencies, regular=regular)
         _warn_of_clipping(self, raw, target)
         priors, more = target.complete(clip_to_simplex(raw)), {"raw": target.complete(raw)}
         return self._result(priors, Solution(raw, "direct"), target, **more, **condition)
@@ -183,7 +184,8 @@ class BBSE(PriorEstimator):
         source = target.among_seen(self.source_priors_)
         J = self._columns[:, target.seen] * source
         condition = self._condition(J, target.seen)
-        raw, solution = self._solve_ratio(J, target.counts.frequencies, source)
+        regular = np.isfinite(condition["condition_number"])
+        raw, solution = self._solve_ratio(J, target.counts.frequencies, source, regular=regular)
         self._warn_if_short(solution)
         as_priors = target.complete(raw * source)
         if self.solver == "certified":
@@ -194,12 +196,14 @@ class BBSE(PriorEstimator):
         raw = prior_ratio(as_priors, self.source_priors_)
         return self._result(priors, solution, target, raw=raw, **condition)
 
-    def _solve_ratio(self, J: Vector, q: Vector, source: Vector) -> tuple[Vector, Solution]:
+    def _solve_ratio(
+        self, J: Vector, q: Vector, source: Vector, *, regular: bool
+    ) -> tuple[Vector, Solution]:
         """Solve J w = q plainly, or with w kept a ratio of priors."""
         check_choice(self.solver, ("certified", "paper", "released"), "solver")
         tol = check_positive(self.tol, "tol")
         if not self.constrained:
-            raw = solve_linear(J, q)
+            raw = solve_linear(J, q, regular=regular)
             return raw, Solution(raw, "direct")
         if self.solver != "certified":
             raise ValueError("the paper's BBSE is not constrained; choose one of the two.")

@@ -101,7 +101,14 @@ class RLLS(BBSE):
         self.regularization, self.delta, self.gamma = regularization, delta, gamma
         self.decision, self.tol = decision, tol
 
-    def _solve_ratio(self, J: Vector, q: Vector, source: Vector) -> tuple[Vector, Solution]:  # noqa: ARG002
+    def _solve_ratio(
+        self,
+        J: Vector,
+        q: Vector,
+        source: Vector,  # noqa: ARG002
+        *,
+        regular: bool,  # noqa: ARG002
+    ) -> tuple[Vector, Solution]:
         gamma, tol = check_fraction(self.gamma, "gamma"), check_positive(self.tol, "tol")
         strength = check_positive(self.regularization, "regularization")
         delta = check_fraction(check_positive(self.delta, "delta"), "delta")

@@ -470,7 +470,7 @@ class PriorEstimate(FrozenArrays):
         """Return the table of the priors, and notes on them."""
         header, rows = priors_table(self)
         lines = text_table([header, *rows], right=range(1, len(header)), least=8)
-        return "\n".join(f"  {line}" for line in (*lines, *_notes(self)))
+        return "\n".join(f"  {line}" for line in (*lines, *priors_notes(self)))
 
     def _repr_html_(self) -> str:
         gap = "" if self.gap is None else f", gap {self.gap:.2g}"
@@ -480,7 +480,7 @@ class PriorEstimate(FrozenArrays):
     def in_html(self) -> str:
         """Return the table of the priors, and notes on them, in HTML."""
         header, rows = priors_table(self)
-        return html_table(rows, header) + html_paragraphs(_notes(self))
+        return html_table(rows, header) + html_paragraphs(priors_notes(self))
 
 
 def _in_order(by_class: Any, classes: list[Any], name: str) -> list[Any]:
@@ -530,16 +530,17 @@ def priors_table(found: PriorEstimate, most: int = MAX_ROWS) -> tuple[list[str],
     return list(columns), rows
 
 
-def _notes(found: PriorEstimate) -> list[str]:
+def priors_notes(found: PriorEstimate, most: int = MAX_ROWS) -> list[str]:
+    """Return what is said below the table of the priors."""
     notes = [
         f"{found.status}: {ADVICE[found.status]}",
         f"source priors: {found.source_priors_from}",
     ]
     if found.interval is not None:
         notes.insert(0, found.interval_in_words())
-    if found.classes.size > MAX_ROWS:
-        most = "are largest" if found.source_priors is None else "moved most"
-        notes.insert(0, f"... the {MAX_ROWS} of {found.classes.size} classes that {most}")
+    if found.classes.size > most:
+        which = "are largest" if found.source_priors is None else "moved most"
+        notes.insert(0, f"... the {most} of {found.classes.size} classes that {which}")
     if found.condition_number is not None:
         notes.append(f"condition number of the confusion matrix: {found.condition_number:.3g}")
     if found.unseen_classes:

@@ -54,10 +54,6 @@ class Facts:
     ----------
     estimate, assessment, comparison
         As given; an assessment is made where there are rows for it and none was given.
-    shown : PriorEstimate
-        The shares that the page shows: those to report, where there is an assessment.
-    goal : Goal
-        What the verdict is about.
     n_val, n_target : int
     warnings : tuple of str
     routes : tuple of two ndarrays or None
@@ -89,11 +85,9 @@ class Facts:
     estimate: PriorEstimate
     assessment: Assessment | None
     comparison: Comparison | None
-    shown: PriorEstimate
-    goal: Goal
-    n_val: int
-    n_target: int
-    warnings: tuple[str, ...]
+    n_val: int = 0
+    n_target: int = 0
+    warnings: tuple[str, ...] = ()
     routes: tuple[Indices, Indices] | None = None
     flows: tuple[Indices, Indices, Indices] | None = None
     truth: Vector | None = None
@@ -107,6 +101,16 @@ class Facts:
     decided: Vector | None = None
     plans: list[dict[str, Any]] = field(default_factory=list)
     what_if: "WhatIf | None" = None
+
+    @property
+    def shown(self) -> PriorEstimate:
+        """The shares that the page shows: those to report, where there is an assessment."""
+        return self.estimate if self.assessment is None else self.assessment.shares_to_report
+
+    @property
+    def goal(self) -> Goal:
+        """What the verdict is about."""
+        return ACCURACY if self.assessment is None else self.assessment.judged_by
 
     @property
     def adapts(self) -> bool:
@@ -175,20 +179,11 @@ def gather(
             y_target=None if label_target is None else classes[label_target],
             confidence_level=estimate.confidence_level or 0.95,
         )
-    facts = Facts(
-        estimate,
-        assessment,
-        comparison,
-        shown=estimate,
-        goal=ACCURACY if assessment is None else assessment.judged_by,
-        n_val=0 if assessment is None else assessment.n_val,
-        n_target=estimate.n_target if assessment is None else assessment.n_target,
-        warnings=warned,
-    )
+    facts = Facts(estimate, assessment, comparison, n_target=estimate.n_target, warnings=warned)
     if assessment is not None:
+        facts.n_val, facts.n_target = assessment.n_val, assessment.n_target
         facts.decided = assessment.decided_shares
         facts.warnings += assessment.warnings
-        facts.shown = assessment.shares_to_report
     if val is not None:
         facts.n_val = val.shape[0]
     if val is not None and label_val is not None:

@@ -292,16 +292,11 @@ def describe_move(facts: Facts, k: int) -> str:
     ratio = after / before
     if ratio < 1e-3:
         return "disappeared" if after <= 1e-12 else "all but disappeared"
-    if ratio >= 1.9:
-        known = {2: "roughly doubled", 3: "roughly tripled"}
-        times = number(ratio, 2).removesuffix(".0")
-        return known.get(round(ratio), f"grew {times}-fold")
-    if ratio <= 0.55:
-        known = {2: "roughly halved", 3: "shrank to a third", 4: "shrank to a quarter"}
-        times = number(1 / ratio, 2).removesuffix(".0")
-        return known.get(round(1 / ratio), f"shrank {times}-fold")
     verb = "grew" if ratio >= 1 else "shrank"
-    return f"{verb} from {short_percent(before)} to {short_percent(after)}"
+    times = max(ratio, 1 / ratio)
+    if times < 1.9:
+        return f"{verb} from {short_percent(before)} to {short_percent(after)}"
+    return f"{verb} {number(times, 2).removesuffix('.0')}-fold"
 
 
 def picture(facts: Facts, names: Labels) -> dict[str, Any]:

@@ -55,8 +55,10 @@ def singular_range(M: Vector) -> tuple[float, float]:
     return float(values[0]), float(values[-1]) if full else 0.0
 
 
-def solve_linear(M: Vector, q: Vector) -> Vector:
+def solve_linear(M: Vector, q: Vector, *, regular: bool | None = None) -> Vector:
     """Return `M^-1 q`, by the pseudo-inverse where M is singular or not square.
+
+    Who knows its condition number says whether it is `regular`, which else costs most of the time.
 
     Examples
     --------
@@ -64,7 +66,9 @@ def solve_linear(M: Vector, q: Vector) -> Vector:
     >>> solve_linear(np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([1.0, 0.0]))
     array([ 1.33333333, -0.33333333])
     """
-    if M.shape[0] == M.shape[1] and np.isfinite(condition_number(M)):
+    if regular is None:
+        regular = np.isfinite(condition_number(M))
+    if M.shape[0] == M.shape[1] and regular:
         solution = np.linalg.solve(M, q)
     else:
         solution = np.linalg.lstsq(M, q, rcond=_cutoff(M))[0]
@@ -137,8 +141,9 @@ def _regular_factors(M: Vector) -> tuple[Vector, Vector] | None:
     """Return the LU factors and pivots of a square matrix that is far from singular, else None."""
     if M.shape[0] != M.shape[1]:
         return None
+    norm = float(np.abs(M).sum(axis=0).max())  # first: its copy goes before the factors come
     factors, pivots, failed = dgetrf(M)
-    inverse_condition, _ = dgecon(factors, float(np.abs(M).sum(axis=0).max()))
+    inverse_condition, _ = dgecon(factors, norm)
     far = not failed and inverse_condition > 10 * M.shape[0] * _cutoff(M)
     return (factors, pivots) if far else None
 

@@ -44,7 +44,7 @@ from priorshift.solvers._solution import Solution, Solutions, Status
 STATIONARY = 1e-10
 """L1 change of p at which EM for a problem that is not concave counts as stationary."""
 
-LEAPS = 5
+LEAPS = 4
 """Extrapolations before Newton's steps; more gain little (measured at K = 10,000)."""
 
 LEAST_SHARE = 0.1
@@ -72,6 +72,9 @@ ROWS_FIRST, SHRINK = 2000, 8
 MOST_STEPS = 15
 MOST_TRIES = 4
 """Two to four full steps are usually enough; if not, the interior point is safer."""
+
+MOST_KEPT, CLASSES_PER_STEP = 3, 25
+"""A new Hessian costs so many other steps at most, and one for so many classes (measured)."""
 
 
 @overload
@@ -108,8 +111,10 @@ def maximise(
             return _fixed_point(problem, p, max_iter)
         n_rows, wide = sample_size(problem), is_wide(problem.A, MANY_CLASSES)
         cheap = n_rows == problem.A.shape[0]  # Newton's matrix may cost a few passes, or many
-        start_with = leap if wide else _newton if cheap else _try_em
-        point, n_iter = start_with(problem, p, tol, max_iter)
+        if wide:
+            point, n_iter = leap(problem, p, tol, max_iter, enough=tol)
+        else:
+            point, n_iter = _newton(problem, p, tol, max_iter, n_rows)
         if n_iter < max_iter and not (point.exact and point.gap <= tol):
             curvature = (MatrixFree if wide else Curvature)(problem, n_rows)
             point, more = interior_point(problem, point.p, tol, max_iter - n_iter, curvature)
@@ -128,36 +133,32 @@ def maximise(
     return Solution.judged(point.p / mass, point.gap, tol, n_iter, objective)
 
 
-def _try_em(problem: Mixture, p: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
-    """Take EM steps p <- p g / T while they are worth their cost."""
-    budget = 15 + problem.n_classes / 40  # what Newton's steps cost instead, in measured passes
-    point, n_iter, previous = problem.at(p, exact=False), 1, np.inf
-    while n_iter < max_iter and not (point.exact and point.gap <= tol):
-        if n_iter > 5 and point.gap > tol:  # how many to go, if all shrink the gap alike?
-            shrinks = point.gap < previous
-            if not shrinks or np.log(tol / point.gap) / np.log(point.gap / previous) > budget:
-                break
-        previous = point.gap
-        exact = point.exact or point.gap <= max(tol, COARSE_GAP)
-        p = point.p * point.gradient / problem.total if point.gap > tol else point.p
-        point, n_iter = problem.at(p, exact=exact), n_iter + 1
-    return point, n_iter
+def leap(
+    problem: Mixture, start: Vector, tol: float, max_iter: int, *, enough: float
+) -> tuple[Point, int]:
+    """Take EM steps, extrapolated in pairs; return the last point and the evaluations.
 
-
-def leap(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
-    """Take EM steps, extrapolated in pairs; return the last point and the evaluations."""
-    point, n_iter = problem.at(start, exact=False), 1
-    for _ in range(LEAPS):
-        if n_iter + 3 > max_iter or point.gap <= tol:
-            break
+    Between a pair it ends only with a gap of at most `enough`.
+    """
+    point, n_iter, left, soon = problem.at(start, exact=False), 1, LEAPS, True
+    while n_iter + 3 <= max_iter and point.gap > tol and (left > 0 or soon):
         middle = problem.at(em_step(problem, point), exact=False)
+        if middle.gap <= enough:
+            return middle, n_iter + 1
         end = em_step(problem, middle)
         ahead = problem.at(extrapolate(point.p, middle.p, end), exact=False)
         n_iter += 2
         if not ahead.objective >= middle.objective:
             ahead, n_iter = problem.at(end, exact=False), n_iter + 1
-        point = ahead
+        soon = _converges(problem, point.gap, ahead.gap, tol)
+        point, left = ahead, left - 1
     return point, n_iter
+
+
+def _converges(problem: Mixture, before: float, gap: float, tol: float) -> bool:
+    """Tell whether steps like the last reach the tolerance for less than a new Hessian costs."""
+    few = min(MOST_KEPT, problem.n_classes // CLASSES_PER_STEP)
+    return gap < before and gap * (gap / before) ** few <= tol
 
 
 def em_step(problem: Mixture, point: Point) -> Vector:
@@ -212,34 +213,52 @@ def _newton_step(problem: Mixture, H: Vector, point: Point) -> Vector:
     return solve(point.gradient / problem.total - 1)
 
 
-def _newton(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
-    """Solve for alpha >= 1 if that is easy; return the best point and the number of evaluations."""
+def _newton(
+    problem: Mixture, start: Vector, tol: float, max_iter: int, n_rows: int
+) -> tuple[Point, int]:
+    """Solve for alpha >= 1 if that is easy; return the best point and the number of evaluations.
+
+    A Hessian is kept for the next step where that converges. One from a sample of rows is renewed
+    once; then gradients correct it.
+    """
     sampled, n_iter = _solve_sample(problem, start, tol, max_iter)
     if sampled is not None and (sampled.gap <= tol or n_iter >= max_iter):
         return sampled, n_iter
-    point, more = leap(problem, start, tol, max_iter - n_iter)
-    n_iter += more
-    if not point.exact and n_iter < max_iter:
-        point, n_iter = problem.at(point.p), n_iter + 1
-    best, T, enough = point, problem.total, MARGIN * tol
+    curvature, kept, n_fresh = Curvature(problem, n_rows), False, 0
+    enough = MARGIN * tol if curvature.exact else tol
+    point, more = leap(problem, start, tol, max_iter - n_iter, enough=enough)
+    best, n_iter, T = point, n_iter + more, problem.total
     for _ in range(MOST_STEPS):
-        if n_iter >= max_iter or point.gap <= enough:
-            break
-        enough, H = tol, problem.hessian(point.p)
-        H /= T
-        step = _newton_step(problem, H, point)
-        for _ in range(MOST_TRIES):  # shortened until it helps
-            new = problem.at(np.maximum(point.p + step, LEAST_LEFT * point.p))
+        if not point.exact and point.gap <= max(tol, COARSE_GAP) and n_iter < max_iter:
+            best = point = problem.at(point.p)
             n_iter += 1
+        if n_iter >= max_iter or (point.exact and point.gap <= enough):
+            break
+        enough = tol
+        if not kept:
+            curvature.refresh(point.p[None], point.slope[None], None)
+            n_fresh += 1
+        step = _newton_step(problem, curvature.H, point)
+        for shortened in range(1 if kept else MOST_TRIES):  # until it helps
+            p = np.maximum(point.p + SHORTEN**shortened * step, LEAST_LEFT * point.p)
+            new, n_iter = problem.at(p, exact=point.exact), n_iter + 1
             # -f/T + sum p has its minimum over p >= 0 on the simplex
             fell = new.p.sum() - new.objective / T < point.p.sum() - point.objective / T
             if fell or new.gap < point.gap:
                 break
-            step = SHORTEN * step
         else:
+            if kept and curvature.exact:
+                kept = False
+                continue
             break
+        curvature.learn((new.p - point.p)[None], (point.slope - new.slope)[None])
+        kept = _converges(problem, point.gap, new.gap, tol)
         point = new
         best = point if point.gap < best.gap else best
+        if not curvature.exact:
+            if shortened:
+                break
+            kept |= n_fresh > 1
     return best, n_iter
 
 
