@@ -208,7 +208,7 @@ class Assessment:
     def rows_to_label(
         self,
         y_proba: ArrayLike,
-        n: int = 40,
+        n: int = LABELS,
         random_state: int | np.random.Generator | None = None,
     ) -> Indices:
         """Return the rows of the target whose labels would tell most, as sorted indices.
@@ -733,7 +733,8 @@ class Case:
             self.ruling = Ruling(verdict, "none", why or "decisions", zero)
             return
         # without a test, what the method decided tells whether the class balance changed
-        shifted = own is None or own["reason"] != "no_shift" if test is None else test.rejected
+        by_method = own is None or own["reason"] != "no_shift"
+        shifted = by_method if test is None else test.rejected
         self.ruling = judge(
             self.promises,
             self.kind,

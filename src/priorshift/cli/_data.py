@@ -200,8 +200,9 @@ class Data:
         named = request.target_label_column is not None
         if found is not None and (named or labels == "unused"):
             estimate = found.estimate
-            # of all rows, and nothing taken away by a verdict to leave predictions alone
-            # or of the sample that a method which decides by itself looks at as well
+            # the assessment's estimate serves if it is of all rows, and no verdict to leave
+            # predictions alone took anything away from it; a method that decides by itself would
+            # look at the same sample of the rows
             complete = found.rows_looked_at == found.n_target and estimate.strength > 0
             if complete or estimate.decision is not None:
                 if not asked:
