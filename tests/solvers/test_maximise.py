@@ -563,6 +563,15 @@ def test_dear_passes_are_few(posterior_problem, naive, alpha, dtype, misleads, m
     assert table.n_passes <= most
 
 
+@pytest.mark.parametrize("max_iter", range(1, 12))
+def test_out_of_dear_passes_the_gap_is_still_true(posterior_problem, naive, max_iter):
+    A = posterior_problem(4, 70_000, spread=0.5)[0].A.copy()
+    A[::8] = [0.97, 0.01, 0.01, 0.01]
+    solution = maximise(Mixture.of(DearTable(A)), tol=1e-6, max_iter=max_iter)
+    assert solution.n_iter <= max_iter + 2
+    assert solution.gap == pytest.approx(naive(A, 1.0, 1.0).gap(solution.value), abs=1e-6)
+
+
 def test_rows_without_a_class_are_passed_over_where_passes_are_dear(rng, naive):
     A = rng.dirichlet(np.ones(4), 70_000)
     A[::5] = np.eye(4)[2]

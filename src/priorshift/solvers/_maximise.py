@@ -225,7 +225,7 @@ def _correct_sample(
     """
     (point, H), n_iter, share = problem.curved_at(p), 2, problem.total / sample.total
     fresh, steps = True, MODEL_STEPS
-    while point.gap > tol and n_iter < min(max_iter, MOST_CORRECTED):
+    while tol < point.gap < np.inf and n_iter < min(max_iter, MOST_CORRECTED):
         previous, near = point.gap, sample.at(point.p)
         pull = point.slope - share * near.slope
         if fresh:
@@ -242,9 +242,9 @@ def _correct_sample(
         else:
             point = problem.at(near.p)
         n_iter += 1
-        if not point.gap < previous / SHRINK:
+        if point.gap > max(tol, previous / SHRINK):
             steps = 1
-            if not fresh:
+            if not fresh and n_iter < max_iter:
                 (point, H), fresh, n_iter = problem.curved_at(point.p), True, n_iter + 1
     return point, n_iter
 
