@@ -175,6 +175,18 @@ def test_an_error_names_the_row_and_comes_without_sparks_traceback(frame):
         ps.EM().fit(source_priors=np.full(K, 1 / K)).estimate(SparkTable(wrong, NAMES))
 
 
+def test_rows_that_are_kept_are_checked_on_the_way(frame, table):
+    """Where they are distributions no other pass checks them; where not, one says what is wrong."""
+    assert table.distributions
+    assert not SparkTable(frame, NAMES).distributions
+    for change, message in ((F.col(NAMES[0]) + 1, "sums to"), (F.lit(-1.0), "has a negative")):
+        wrong = SparkTable(frame.withColumn(NAMES[0], change), NAMES, cache=True)
+        assert not wrong.distributions
+        with pytest.raises(ValueError, match=message):
+            ps.EM().fit(source_priors=np.full(K, 1 / K)).estimate(wrong)
+        wrong.release()
+
+
 def test_a_frame_that_changes_between_passes_is_found_out(table, monkeypatch):
     monkeypatch.setattr(table, "frame", table.frame.limit(1))
     with pytest.raises(ValueError, match=r"gave other (rows|partitions) than when .*cache=True"):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from priorshift.border import ArrayTable
 from priorshift.solvers import Mixture, _interior_point, _maximise, _mixture, maximise
 
 POSTERIOR_TOL = 0.01
@@ -531,6 +532,62 @@ def test_a_sample_that_misleads_only_costs_time(posterior_problem, naive, passes
     solution = maximise(problem, tol=POSTERIOR_TOL)
     check(solution, naive(A, 1.0, 1.0), POSTERIOR_TOL)
     assert sum(of is problem for of, *_ in passes) <= 25
+
+
+class DearTable(ArrayTable):
+    """An array whose passes are counted, as if a cluster made them."""
+
+    dear, n_passes = True, 0
+
+    def map_parts(self, *of):
+        self.n_passes += 1
+        return super().map_parts(*of)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "dtype", "misleads", "most"),
+    [
+        (1.0, np.float32, False, 5),
+        (3.0, np.float64, False, 5),
+        (1.0, np.float64, True, 11),
+    ],
+)
+def test_dear_passes_are_few(posterior_problem, naive, alpha, dtype, misleads, most):
+    """One for the sample, three with derivatives, and perhaps one that leaves classes at 0."""
+    A = posterior_problem(4, 70_000, spread=0.5, dtype=dtype)[0].A.copy()
+    if misleads:
+        A[::8] = [0.97, 0.01, 0.01, 0.01]
+    scale, table = np.array([1.0, 2.0, 1e8, 0.5]), DearTable(A)
+    solution = maximise(Mixture.of(table, scale=scale, alpha=alpha), tol=1e-4)
+    check(solution, naive(A.astype(np.float64) * scale, 1.0, alpha), 1e-4)
+    assert table.n_passes <= most
+
+
+@pytest.mark.parametrize("max_iter", range(1, 12))
+def test_out_of_dear_passes_the_gap_is_still_true(posterior_problem, naive, max_iter):
+    A = posterior_problem(4, 70_000, spread=0.5)[0].A.copy()
+    A[::8] = [0.97, 0.01, 0.01, 0.01]
+    solution = maximise(Mixture.of(DearTable(A)), tol=1e-6, max_iter=max_iter)
+    assert solution.n_iter <= max_iter + 2
+    assert solution.gap == pytest.approx(naive(A, 1.0, 1.0).gap(solution.value), abs=1e-6)
+
+
+def test_rows_without_a_class_are_passed_over_where_passes_are_dear(rng, naive):
+    A = rng.dirichlet(np.ones(4), 70_000)
+    A[::5] = np.eye(4)[2]
+    scale, table = np.array([1.0, 2.0, 0.0, 0.5]), DearTable(A)
+    solution = maximise(Mixture.of(table, scale=scale), tol=1e-4, start=np.array([1, 1, 0, 1]) / 3)
+    kept = (A * scale)[A[:, 2] < 1]
+    check(solution, naive(kept, 1.0, 1.0), 1e-4)
+    assert table.n_passes <= 7
+
+
+def test_a_pass_for_both_derivatives_finds_what_two_find(posterior_problem):
+    problem, _ = posterior_problem(4, 3000, spread=0.5, alpha=3.0)
+    p = np.full(4, 0.25)
+    point, H = problem.curved_at(p)
+    for found, expected in zip((*point, H), (*problem.at(p), problem.hessian(p)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_a_loose_tolerance_leaves_some_class():

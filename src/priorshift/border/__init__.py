@@ -8,7 +8,6 @@ once: see `Predictions`. Their type follows one rule: see `float_type`.
 from priorshift.border.adapted import mark_adapted, warn_if_adapted
 from priorshift.border.check import (
     MOST_DRAWS,
-    SUM_TOLERANCE,
     Predictions,
     as_array,
     as_float,
@@ -63,6 +62,7 @@ from priorshift.border.clusters import DaskTable, SparkTable, apply_to
 from priorshift.border.columns import HEAD_ROWS, as_text
 from priorshift.border.join import join_labels
 from priorshift.border.rows import (
+    SUM_TOLERANCE,
     ArrayTable,
     Block,
     Blocks,

@@ -13,7 +13,6 @@ from scipy.special import softmax
 
 from priorshift._typing import NUMBERS, Floats, Indices, Labels, Vector
 from priorshift.border.check import (
-    SUM_TOLERANCE,
     Predictions,
     are_positions,
     as_array,
@@ -26,7 +25,7 @@ from priorshift.border.check import (
     require_unique,
 )
 from priorshift.border.columns import NEGATIVE_NAMES, POSITIVE_NAMES, as_text
-from priorshift.border.rows import Block, Rows, Table, map_reduce
+from priorshift.border.rows import SUM_TOLERANCE, Block, Rows, Table, map_reduce
 from priorshift.border.sparse import SparseTable
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.text import brief, some

@@ -22,7 +22,7 @@ from uuid import uuid4
 import numpy as np
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift.border.rows import Blocks, Fold, Table, add, slices
+from priorshift.border.rows import Blocks, Fold, Table, add, slices, sum_to_one
 from priorshift.border.threads import (
     memory_kept,
     n_threads,
@@ -36,7 +36,7 @@ MOST_HELD = 2**30
 TASK_BYTES = 2**28
 """Bytes of chunks that one task goes through, so that few tasks suffice: it holds them at once."""
 
-PARTITIONS = "partition int, path string, width int, n_rows long, error string"
+PARTITIONS = "partition int, path string, width int, n_rows long, fine boolean, error string"
 RESULTS = "partition int, found binary, error string"
 LOST = "lost"
 """What Spark's workers return of each partition, and the error of one whose file is not there."""
@@ -70,6 +70,8 @@ class DaskTable(Table):
     >>> ps.EM().fit(source_priors=[0.5, 0.5]).estimate(table).priors.round(3)
     array([0.898, 0.102])
     """
+
+    dear = True
 
     def __init__(self, array: Any, *, persist: bool | None = None) -> None:
         self.dtype = _dask_type(array)
@@ -286,6 +288,8 @@ class SparkTable(Table):
         table.release()
     """
 
+    dear = True
+
     def __init__(self, frame: Any, columns: Sequence[str] | str, *, cache: bool = False) -> None:
         chosen = [columns] if isinstance(columns, str) else list(columns)
         missing = [name for name in chosen if name not in frame.columns]
@@ -303,6 +307,8 @@ class SparkTable(Table):
         self._n_rows = {row.partition: row.n_rows for row in partitions}
         self.shape = (sum(self._n_rows.values()), widths[0] if widths else 0)
         self.names = None if isinstance(columns, str) else tuple(chosen)
+        # what is kept cannot change
+        self.distributions = cache and bool(partitions) and all(row.fine for row in partitions)
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:  # noqa: ARG002
         """Refuse: rows are worked on where they are."""
@@ -356,10 +362,10 @@ def _collect(frame: Any) -> list[Any]:
 
 
 def _count_rows(dtype: np.dtype[Any], keep: bool, batches: Iterator[Any]) -> Iterator[Any]:
-    """Count the rows of a partition; keep them in a file of the executor, which Spark deletes."""
+    """Count and check the rows of a partition; keep them in a file, which Spark deletes."""
     from pyspark import TaskContext
 
-    path, width, n_rows, error = None, 0, 0, None
+    path, width, n_rows, fine, error = None, 0, 0, True, None
     if keep:
         place = os.environ.get("SPARK_LOCAL_DIRS", gettempdir()).split(",")[0]
         path = str(Path(place) / f"priorshift-{uuid4().hex}")
@@ -370,11 +376,13 @@ def _count_rows(dtype: np.dtype[Any], keep: bool, batches: Iterator[Any]) -> Ite
                     raise ValueError(_ragged([width, matrix.shape[1]]))
                 n_rows, width = n_rows + matrix.shape[0], matrix.shape[1]
                 if keep:
+                    fine &= bool(sum_to_one(matrix).all() and matrix.min(initial=0) >= 0)
                     file.write(np.ascontiguousarray(matrix).data)
     except ValueError as raised:  # Spark would wrap the message into its own traceback
         error = str(raised)
     if n_rows or error:
-        yield _record(PARTITIONS, TaskContext.get().partitionId(), path, width, n_rows, error)
+        partition = TaskContext.get().partitionId()
+        yield _record(PARTITIONS, partition, path, width, n_rows, fine, error)
 
 
 def _delete_rows(batches: Iterator[Any]) -> Iterator[Any]:
@@ -431,7 +439,8 @@ def _record(schema: str, *values: Any) -> Any:
     """Return values as an Arrow batch of one row."""
     import pyarrow as pa
 
-    kinds = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
+    kinds = {"int": pa.int32(), "long": pa.int64(), "boolean": pa.bool_()}
+    kinds |= {"string": pa.string(), "binary": pa.binary()}
     names, types = zip(*(column.split() for column in schema.split(", ")), strict=True)
     columns = [pa.array([value], kinds[kind]) for value, kind in zip(values, types, strict=True)]
     return pa.record_batch(columns, names=list(names))

@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from scipy.sparse import csr_array
 
-from priorshift._typing import Floats, Indices, Vector, float_type
+from priorshift._typing import Floats, Indices, Mask, Vector, float_type
 from priorshift.border import threads
 from priorshift.border.threads import BLOCK_BYTES, map_parts, row_parts, row_slices
 
@@ -33,6 +33,10 @@ Fold = Callable[[Blocks], Any]
 SAMPLE_NUMBERS, SAMPLE_SEED, FEWEST_ROWS, PER_ROW = 10_000_000, 0, 1000, 10
 """Numbers of a sample, where its random numbers start, its fewest rows, and numbers that work on a
 row takes beside those of its classes."""
+
+
+SUM_TOLERANCE = 1e-3 + 1e-6
+"""How far a row of probabilities, or a vector of priors, may sum from 1: 0.999 just may."""
 
 
 class Table(ABC):
@@ -52,6 +56,10 @@ class Table(ABC):
     dtype: np.dtype[Any]
     names: tuple[Any, ...] | None = None
     ndim = 2
+    dear = False
+    """Whether a pass costs much more than the work of a few classes: solvers make few of them."""
+    distributions = False
+    """Whether every row is known to be at least 0 and to sum to 1: no pass need check it."""
     sum_by: Callable[..., Any] | None = None
     """A quicker way to sum rows by label than by blocks, if there is one."""
 
@@ -99,6 +107,9 @@ class MappedTable(Table):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     names: tuple[Any, ...] | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dear", self.table.dear)
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield the function of each block of the other table."""
@@ -305,6 +316,13 @@ def take_rows(rows: Rows, index: Indices) -> Floats:
 def whole(rows: Rows) -> Floats:
     """Return all rows as one array."""
     return take_rows(rows, np.arange(rows.shape[0])) if isinstance(rows, Table) else rows
+
+
+def sum_to_one(block: Block) -> Mask:
+    """Tell which rows of a block sum to 1; those with NaN or infinities do not."""
+    with np.errstate(all="ignore"):
+        fine: Mask = np.abs(block @ np.ones(block.shape[1], block.dtype) - 1) <= SUM_TOLERANCE
+    return fine
 
 
 def head(rows: Rows, n_rows: int) -> Floats:

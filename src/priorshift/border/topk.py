@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Indices, are_numbers, float_type
-from priorshift.border.check import SUM_TOLERANCE
+from priorshift.border.rows import SUM_TOLERANCE
 from priorshift.border.sparse import SparseTable, compressed
 from priorshift.border.threads import row_slices
 from priorshift.text import brief

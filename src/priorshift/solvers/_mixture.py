@@ -40,6 +40,10 @@ LARGEST_BLOCK_BYTES = 2**23
 """Blocks of this size cost two threads as little as one pass of BLAS over everything (measured);
 smaller ones cost more than they save in copies."""
 
+CACHED_BLOCK_BYTES = 2**21
+"""The largest block where each is converted: it stays in a cache (.06 s instead of .12, measured
+for 1.5 million float32 rows of 20 classes)."""
+
 FEWER_ROWS = 8
 """Times fewer rows that make a sample worth solving first."""
 
@@ -144,7 +148,8 @@ class Mixture:
         size = 8 * self.A.size
         share = max(size // 32, min(size // 12, USUAL_BLOCK_BYTES))
         few = size <= 2 * USUAL_BLOCK_BYTES or n <= 2 * self.n_classes
-        self.block_bytes = LARGEST_BLOCK_BYTES if few else min(LARGEST_BLOCK_BYTES, share)
+        largest = CACHED_BLOCK_BYTES if getattr(self.A, "dear", False) else LARGEST_BLOCK_BYTES
+        self.block_bytes = largest if few else min(largest, share)
 
     @property
     def mass(self) -> float:
@@ -174,7 +179,21 @@ class Mixture:
     def at(self, p: Vector, *, exact: bool = True) -> "Point":
         """Return f, its gradient and its certificate at p."""
         exact = exact or self.A.dtype == np.float64
-        objective, slope = self.evaluate(p, exact=exact)
+        return self._point(p, *self.evaluate(p, exact=exact), exact)
+
+    def curved_at(self, p: Vector) -> tuple["Point", Vector]:
+        """Return `at(p)` and `hessian(p)` of one pass, where a pass costs more than its work."""
+        scale = self.scale if self.wide else None
+        kernel = partial(_evaluate_and_gram, self.scale * p, self.weights, self.hidden, scale)
+        found = map_reduce(kernel, self.A, block_bytes=self.block_bytes, n_parts=HESSIAN_PARTS)
+        likelihood, slope, H = found
+        if not self.wide:
+            H *= self.scale[:, None]
+            H *= self.scale
+        return self._point(p, float(likelihood), self.scale * slope, exact=True), H
+
+    def _point(self, p: Vector, objective: float, slope: Vector, exact: bool) -> "Point":
+        """Add the hyper-prior and the certificate to a likelihood and its gradient."""
         gradient = slope
         if self.penalised:
             used = self.excess != 0
@@ -422,6 +441,20 @@ def _gram(
     block = block * (root / u)[:, None].astype(block.dtype, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):  # a row that is next to impossible
         return block.T @ block
+
+
+def _evaluate_and_gram(
+    mixed: Vector,
+    weights: Vector | None,
+    hidden: Vector | None,
+    scale: Vector | None,
+    block: Block,
+    rows: slice,
+) -> tuple[float, Vector, Vector]:
+    """Return what `_evaluate` finds in float64, and `_gram` in the precision of the data."""
+    exact = block.astype(np.float64, copy=False)
+    gram = _gram(mixed, weights, hidden, scale, block, rows)
+    return *_evaluate(mixed, weights, hidden, exact, rows), gram
 
 
 def _sample(
