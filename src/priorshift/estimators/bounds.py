@@ -66,7 +66,7 @@ class Bounds:
         if method == "bootstrap":
             return self._by_resampling_moments(y_proba)
         rows = self.estimator._labelled_rows()
-        known = (rows.y_proba, rows.labels, rows.sample_weight)
+        known = (rows.y_proba, rows.y, rows.sample_weight)
         votes = Votes.of(confusion, y_proba, *known, self._temperature(rows).apply)
         self._warn_if_weak(votes)
         return votes.interval(self.found.priors, self.request)
@@ -173,7 +173,7 @@ class Bounds:
     def _temperature(self, rows: Validation) -> CalibrationMap:
         """Return the temperature that makes outputs on validation chances of each class."""
         source = self.estimator._evidence.best_labels
-        return best_temperature(rows.y_proba, rows.labels, rows.weight, source)
+        return best_temperature(rows.y_proba, rows.y, rows.weight, source)
 
     def _warn_if_weak(self, votes: Votes) -> None:
         if votes.weak:
@@ -294,7 +294,7 @@ def votes_of_validation(estimator: "PriorEstimator") -> Votes:
         return HardDecisions(validation, target, pooled_columns(validation)).votes
     rows = estimator._labelled_rows()
     return Votes.of(
-        estimator.confusion_, rows.y_proba[:1], rows.y_proba, rows.labels, rows.sample_weight
+        estimator.confusion_, rows.y_proba[:1], rows.y_proba, rows.y, rows.sample_weight
     )
 
 
