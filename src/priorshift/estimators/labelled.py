@@ -60,7 +60,6 @@ from priorshift.exceptions import argument
 from priorshift.intervals import (
     IntervalRequest,
     PriorInterval,
-    bootstrap_draws,
     bootstrap_interval,
     poisson_weights,
     refute_calibration,
@@ -531,8 +530,7 @@ class SemiSupervisedEM(PriorEstimator):
             times = None if rows is None else poisson_weights(rows.shape[0], rng)
             return self._solution(rows, drawn, times).value
 
-        draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
-        bounds = bootstrap_interval(draws, found.priors, found.priors, found.n_target, request)
+        bounds = bootstrap_interval(replicate, found.priors, found.priors, found.n_target, request)
         return found.with_interval(bounds, request)
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
