@@ -278,7 +278,7 @@ def measure_spark(sizes: list[int]) -> list[Measurement]:
                         lists = pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), K)
                         lists = lists.cast(pa.list_(pa.float32()))
                         pq.write_table(pa.table({"p": lists}), Path(folder) / f"{at}.parquet")
-                    frame = spark.read.parquet(folder).coalesce(chunks)
+                    frame = spark.read.parquet(folder).repartition(chunks)
                     table = SparkTable(frame, "p", cache=True)
                     seconds = timed(table, REPEATS // 5)
                     found.append(Measurement(workers, n_rows, len(table._n_rows), seconds))
