@@ -6,7 +6,7 @@ their marginal likelihood. ELSA weights the rows of validation and target by wha
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from priorshift.border import (
 from priorshift.counts import Confusion, Decision, weighted_gram
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.data import Target, Validation
-from priorshift.estimators.inversion import BBSE, say_clipped
+from priorshift.estimators.inversion import BBSE, warn_of_clipping
 from priorshift.estimators.references import AZIZZADENESHELI, GUIDE, TIAN
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -101,14 +101,7 @@ class RLLS(BBSE):
         self.regularization, self.delta, self.gamma = regularization, delta, gamma
         self.decision, self.tol = decision, tol
 
-    def _solve_ratio(
-        self,
-        J: Vector,
-        q: Vector,
-        source: Vector,  # noqa: ARG002
-        *,
-        regular: bool,  # noqa: ARG002
-    ) -> tuple[Vector, Solution]:
+    def _solve_ratio(self, J: Vector, q: Vector, *_: Any) -> tuple[Vector, Solution]:
         gamma, tol = check_fraction(self.gamma, "gamma"), check_positive(self.tol, "tol")
         strength = check_positive(self.regularization, "regularization")
         delta = check_fraction(check_positive(self.delta, "delta"), "delta")
@@ -305,8 +298,7 @@ class ELSA(PriorEstimator):
                 rows, target, tol, max_iter
             )
             condition = self._condition(matrix, target.seen)
-        if said := say_clipped(raw, self.classes_[target.seen]):
-            warn_user(f"elsa found {said}.", PriorShiftWarning)
+        warn_of_clipping(self, raw, target)
         if _is_infeasible(raw) or error > 0.2:  # next to nothing is known
             warn_user(
                 "validation is too small for elsa: its priors may be far off (one has a standard "
