@@ -244,8 +244,8 @@ class PriorEstimator(BaseEstimator):
     ) -> Self:
         """Add a batch of validation data; only what the method needs of it is kept.
 
-        Arguments are those of `fit`. The first call needs `classes` and accepts source priors, later
-        ones have neither. The result does not depend on how you cut the data into batches: it is
+        Arguments are those of `fit`. The first call needs `classes` and accepts source priors,
+        later ones have neither. The result does not depend on how you cut the data into batches: it is
         that of one `fit` on all of them. Methods that need more than sums over rows, such as Auto,
         have `fit` alone.
         """
