@@ -22,6 +22,7 @@ from priorshift._typing import Indices, Labels, Vector
 from priorshift.border import (
     NO_PRIOR,
     Predictions,
+    SparseTable,
     apply_to,
     as_generator,
     as_mapping,
@@ -35,7 +36,6 @@ from priorshift.border import (
     check_source_mass,
     classes_of_labels,
     encode_labels,
-    is_array,
     like_input,
     ordered,
     read_labels,
@@ -273,7 +273,7 @@ def reweight(
     With `codes`, `ratio` has one row per group, and row i is multiplied by ``ratio[codes[i]]``.
     """
     n_kept = 0
-    if not is_array(values):
+    if isinstance(values, SparseTable):
         adapted, n_kept = values.scaled(ratio)
     elif codes is None and not from_logits and (ratio == 1).all():
         adapted = values.copy()  # what is left alone stays as it is, to the last digit

@@ -68,14 +68,10 @@ from priorshift.border.rows import (
     Blocks,
     Rows,
     Table,
-    draw_judged_rows,
+    draw_rows,
     head,
-    in_blocks,
-    is_array,
-    judged_rows,
     map_blocks,
     map_reduce,
-    require_array,
     sample_rows,
     slices,
     sum_by,
@@ -84,7 +80,6 @@ from priorshift.border.rows import (
 )
 from priorshift.border.sparse import (
     DENSE_CLASSES,
-    DenseBlocks,
     SparseTable,
     dense,
     is_wide,

@@ -37,12 +37,11 @@ from priorshift.border.rows import (
     Block,
     Rows,
     Table,
-    judged_rows,
     map_reduce,
-    sum_to_one,
+    sample_rows,
     take_rows,
 )
-from priorshift.border.sparse import DenseBlocks, SparseTable, is_sparse
+from priorshift.border.sparse import SparseTable, is_sparse
 from priorshift.border.tensors import Tensor, is_tensor, to_numpy
 from priorshift.exceptions import argument, missing
 from priorshift.text import brief, some
@@ -605,7 +604,7 @@ class Predictions:
         ones = np.ones(n, np.float32), decided, np.arange(n + 1)
         rows = SparseTable(csr_array(ones, shape=(n, n_classes)))
         few = n * n_classes <= 2**24
-        values = rows.toarray() if few else DenseBlocks(rows)
+        values = rows.toarray() if few else ArrayTable(rows)
         return cls(values, passed="proba", decided=decided)
 
     def take(self, rows: Indices) -> "Predictions":
@@ -621,7 +620,7 @@ class Predictions:
         """Return an array as it is, and of a table some rows drawn at random, always the same."""
         if not isinstance(self.values, Table):
             return self
-        return Predictions.from_checked(judged_rows(self.values))
+        return Predictions.from_checked(sample_rows(self.values))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -741,8 +740,8 @@ def _check_distributions(name: str, block: Block, rows: slice) -> int:
 
     NaN and infinities spoil a row's sum, so the sum is enough to find them.
     """
-    fine = sum_to_one(block)
     with np.errstate(all="ignore"):
+        fine = np.abs(block @ np.ones(block.shape[1], block.dtype) - 1) <= SUM_TOLERANCE
         if not fine.all() or block.min() < 0:
             _explain_bad_rows(block, fine, rows.start, name)
     return 0

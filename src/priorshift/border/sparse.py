@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Floats, Indices, Vector, are_numbers, float_type
-from priorshift.border.rows import Blocks, Fold, Rows, Table, slices
+from priorshift.border.rows import ArrayTable, Blocks, Fold, Rows, Table, slices
 from priorshift.border.threads import SERIAL_WORK, row_slices
 
 DENSE_CLASSES = 2000
@@ -382,19 +382,6 @@ def _largest_unlisted(csr: Any, slope: Floats, trend: Floats) -> tuple[Indices, 
     return found, np.where(gap == K, -np.inf, value).astype(slope.dtype)
 
 
-class DenseBlocks(Table):
-    """A sparse table whose blocks are arrays of a few rows, for code that needs arrays."""
-
-    def __init__(self, table: SparseTable) -> None:
-        self.table = table
-        self.shape, self.dtype, self.names = table.shape, table.dtype, table.names
-
-    def blocks(self, part: slice, n_rows: int) -> Blocks:
-        """Yield arrays of at most `n_rows`."""
-        for rows, block in slices(self.table, part, n_rows):
-            yield rows, block.toarray()
-
-
 def is_sparse(rows: Any) -> TypeGuard[SparseTable]:
     """Tell whether rows list only some of their classes."""
     return isinstance(rows, SparseTable) or issparse(rows)
@@ -407,7 +394,7 @@ def is_wide(rows: Any, n_classes: int | None = None) -> bool:
 
 def dense(rows: Rows) -> Rows:
     """Return rows whose blocks are arrays."""
-    return DenseBlocks(rows) if isinstance(rows, SparseTable) else rows
+    return ArrayTable(rows) if isinstance(rows, SparseTable) else rows
 
 
 def compressed(matrix: Any) -> Any:

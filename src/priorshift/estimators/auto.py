@@ -34,7 +34,6 @@ from priorshift.border import (
     NO_PRIOR,
     Rows,
     check_positive,
-    judged_rows,
     row_blocks,
     sample_rows,
     some,
@@ -391,12 +390,12 @@ class Auto(CalibratedMean):
     def _estimate_within(
         self, y_proba: Rows, dense: Rows, request: IntervalRequest
     ) -> tuple[PriorEstimate, PriorInterval]:
-        known = self._read(judged_rows(y_proba))
+        known = self._read(sample_rows(y_proba))
         found = self._estimate(y_proba, known)
         return found, self._interval(dense, found, request, known)
 
     def _estimate(self, y_proba: Rows, known: Reading | None = None) -> PriorEstimate:
-        n_target, y_proba = y_proba.shape[0], judged_rows(y_proba)
+        n_target, y_proba = y_proba.shape[0], sample_rows(y_proba)
         read, source = known or self._read(y_proba), self._balance.priors
         shares = read.shares
         # whether shares differ from the source's beyond noise, all classes together
@@ -493,7 +492,7 @@ class Auto(CalibratedMean):
             return super()._interval(y_proba, found, request)
         if request.method == "bayesian":
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
-        looked_at = judged_rows(y_proba)
+        looked_at = sample_rows(y_proba)
         shares, calibrated, *_ = known = known or self._read(looked_at)
         sizes = looked_at.shape[0], len(self._calibration.folds)
         if not self.confusion_.seen.all():  # moments cannot tell of a class without labels

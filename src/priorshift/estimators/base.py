@@ -15,6 +15,7 @@ from priorshift._typing import Mask, Vector
 from priorshift.border import (
     NO_PRIOR,
     Rows,
+    Table,
     check_alpha,
     check_choice,
     check_count,
@@ -22,7 +23,6 @@ from priorshift.border import (
     check_positive,
     check_source_mass,
     dense,
-    is_array,
     order_in_words,
     some,
 )
@@ -236,7 +236,7 @@ class PriorEstimator(BaseEstimator):
         )
         rows = evidence.rows
         # rows that are read in blocks are not kept
-        kept = rows is None or is_array(rows.y_proba)
+        kept = rows is None or not isinstance(rows.y_proba, Table)
         self._settle(evidence if kept else replace(evidence, rows=None))
         if rows is not None:
             if (said := order_in_words(rows.y_proba, rows.y, self.classes_)) is not None:

@@ -34,13 +34,13 @@ from priorshift._typing import Indices, Vector
 from priorshift.border import (
     Block,
     Rows,
+    Table,
     as_array,
     check_choice,
     check_fraction,
     check_level,
     check_priors,
     check_square,
-    is_array,
     map_reduce,
     take_rows,
 )
@@ -560,7 +560,7 @@ class SemiSupervisedEM(PriorEstimator):
         rows = y_proba
         if labelled.size:
             others = np.delete(np.arange(y_proba.shape[0]), labelled)
-            if not is_array(y_proba) and others.size * y_proba.shape[1] > MOST_CELLS:
+            if isinstance(y_proba, Table) and others.size * y_proba.shape[1] > MOST_CELLS:
                 raise ValueError(
                     f"SemiSupervisedEM needs the {others.size:,} rows without a label in memory, "
                     "which are too many; use PPI, which goes through any number of them, or give "

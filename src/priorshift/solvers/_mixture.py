@@ -25,7 +25,7 @@ from priorshift.border import (
     BLOCK_BYTES,
     Block,
     Rows,
-    is_array,
+    Table,
     map_reduce,
     map_rows,
     row_blocks,
@@ -113,7 +113,7 @@ class Mixture:
         """
         scale = np.ones(A.shape[1]) if scale is None else scale
         excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, scale.shape)
-        if weights is None and not is_array(A):
+        if weights is None and isinstance(A, Table):
             impossible = (
                 float(map_reduce(partial(_impossible, scale), A)) if (scale == 0).any() else 0.0
             )
@@ -138,7 +138,7 @@ class Mixture:
     def __post_init__(self) -> None:
         n, self.n_classes = self.A.shape
         self.penalised = bool(self.excess.any())
-        self.in_memory = is_array(self.A)
+        self.in_memory = not isinstance(self.A, Table)
         left_in = not self.in_memory and self.weights is None and self.impossible
         self.hidden = self.scale if left_in else None  # hides whole rows of a table
         # scales may differ so much that squares of rows without them leave float32
@@ -210,7 +210,7 @@ class Mixture:
             return None
         rows = (
             self.A[::stride]
-            if is_array(self.A)
+            if not isinstance(self.A, Table)
             else np.concatenate(map_reduce(partial(_every, stride), self.A))
         )
         weights = None if self.weights is None else self.weights[::stride]
@@ -271,7 +271,7 @@ class Mixture:
     ) -> tuple[Any, Vector | None, Indices | None]:
         """Return about `n_rows` rows and their weights; of an array all rows, and which to take."""
         slope = self.evaluate(p, exact=False)[1] if slope is None else slope
-        fetched, step = not is_array(self.A), float(slope.sum()) / n_rows
+        fetched, step = isinstance(self.A, Table), float(slope.sum()) / n_rows
         kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, fetched)
         found, parts = map_reduce(kernel, self.A, block_bytes=self.block_bytes)
         chosen, stands_for = np.concatenate(found), np.concatenate(parts)
