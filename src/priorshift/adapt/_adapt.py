@@ -26,6 +26,7 @@ from priorshift.border import (
     apply_to,
     as_generator,
     as_mapping,
+    check_classes,
     check_count,
     check_fraction,
     check_outputs,
@@ -34,7 +35,6 @@ from priorshift.border import (
     check_rounded,
     check_sample_weight,
     check_source_mass,
-    classes_of_labels,
     encode_labels,
     like_input,
     ordered,
@@ -206,7 +206,7 @@ def priors_from_labels(
     array([0.75, 0.25])
     """
     labels = read_labels(y)
-    names = classes_of_labels(labels, classes)
+    names = np.unique(labels) if classes is None else check_classes(classes)
     index = encode_labels(labels, names)
     weight = check_sample_weight(sample_weight, index.size)
     counts = np.bincount(index, weights=weight, minlength=names.size)
@@ -413,7 +413,7 @@ def sample_indices(
 
 def _check(y: ArrayLike, target_priors: Any, classes: Any) -> tuple[Indices, Vector]:
     labels = read_labels(y)
-    names = classes_of_labels(labels, classes)
+    names = np.unique(labels) if classes is None else check_classes(classes)
     index = encode_labels(labels, names)
     priors = check_priors(target_priors, names, "target_priors")
     empty = np.flatnonzero((np.bincount(index, minlength=names.size) == 0) & (priors > 0))

@@ -60,7 +60,7 @@ def as_proba(rows: border.Rows, file: PredictionFile) -> border.Rows:
 
 
 def _softmax(where: str, logits: Floats) -> Floats:
-    checked = border.check_logits(logits, name=where).values
+    checked = border.check_outputs(logits, from_proba=False, name=where).values
     return reweight(checked, np.ones(checked.shape[1]), from_logits=True)
 
 

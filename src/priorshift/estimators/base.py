@@ -16,10 +16,10 @@ from priorshift.border import (
     NO_PRIOR,
     Rows,
     Table,
-    check_alpha,
+    as_array,
     check_choice,
     check_count,
-    check_counts,
+    check_numbers,
     check_positive,
     check_source_mass,
     dense,
@@ -51,6 +51,7 @@ from priorshift.solvers import (
     maximise,
     undetermined,
 )
+from priorshift.text import brief
 
 Batch = Literal["counts", "posteriors", "calibrated"]
 """How the priors of many groups are estimated together."""
@@ -173,7 +174,12 @@ class PriorEstimator(BaseEstimator):
     def _hyper_prior(self) -> Vector:
         """Alpha of the Dirichlet hyper-prior per class; 1 where there is none."""
         K = self.classes_.size
-        return check_alpha(self.alpha, K) if hasattr(self, "alpha") else np.ones(K)
+        if not hasattr(self, "alpha"):
+            return np.ones(K)
+        alpha = check_numbers(self.alpha, ((), (K,)), "alpha", "one for all, or one per class")
+        if not (alpha > 0).all():
+            raise ValueError(f"alpha must be finite and above 0; got {brief(self.alpha)}.")
+        return np.broadcast_to(alpha, (K,))
 
     @property
     def _denominator(self) -> Any:
@@ -517,7 +523,8 @@ class PriorEstimator(BaseEstimator):
                 "counts must be DecisionCounts, as DecisionCounts.from_arrays(y_proba, "
                 f"decision=...) returns; got {type(counts).__name__}."
             )
-        values = check_counts(counts)
+        values = as_array(counts, "counts")
+        values = check_numbers(values, ((values.size,),), "counts", "one per class", least=0)
         if (values % 1).any():
             raise ValueError(
                 "counts must be whole numbers, how often each class was decided for; got "

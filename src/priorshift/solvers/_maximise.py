@@ -24,7 +24,7 @@ from typing import overload
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.border import is_wide, map_rows, single_threaded_blas
+from priorshift.border import SparseTable, map_rows, single_threaded_blas
 from priorshift.solvers._interior_point import (
     COARSE_GAP,
     FEW_CLASSES,
@@ -116,7 +116,8 @@ def maximise(
             return Solution(pull / pull.sum() if pull.any() else p, "direct")
         if (problem.excess < 0).any():
             return _fixed_point(problem, p, max_iter)
-        n_rows, wide = sample_size(problem), is_wide(problem.A, MANY_CLASSES)
+        n_rows = sample_size(problem)
+        wide = isinstance(problem.A, SparseTable) and problem.A.shape[1] > MANY_CLASSES
         cheap = n_rows == problem.A.shape[0]  # Newton's matrix may cost a few passes, or many
         if wide:
             point, n_iter = leap(problem, p, tol, max_iter, enough=tol)
