@@ -891,7 +891,7 @@ def export_sql(world: World) -> Any:
         wrong = (columns[:-1], columns[:1] * world.K, "x", None, {}, [""] * world.K, ["a\0"])
         columns = pick(rng, wrong)
     world.note("columns", columns)
-    dialect = pick(rng, ("ansi", "duckdb", "postgres", "spark", "x", None))
+    dialect = pick(rng, ("ansi", "duckdb", "spark", "x", None))
     if not chance(rng, world.often(0.3)):
         dialect = pick(rng, ("ansi", "duckdb"))
     statement = exported.to_sql(table, columns, dialect)

@@ -816,7 +816,7 @@ def _from_posteriors(
     }
     alpha, source, n = estimator._hyper_prior, estimator.source_priors_, y_proba.shape[0]
     scale = prior_ratio(np.ones_like(source), source)
-    solution = maximise(Mixture.of(y_proba, scale=scale, alpha=alpha), start=source, **budget)
+    solution = maximise(Mixture(y_proba, scale=scale, alpha=alpha), start=source, **budget)
     estimator._warn_if_short(solution)
     whole = estimator._result(solution.value, solution, n)
     possible = y_proba @ scale.astype(y_proba.dtype) > 0  # some priors explain these rows

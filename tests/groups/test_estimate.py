@@ -28,10 +28,10 @@ def objective(est, priors, rows):
     """Return what likelihood methods maximise, from the rows of a group."""
     alpha = getattr(est, "alpha", 1.0)
     if isinstance(est, ps.EM | ps.MAP):
-        problem = Mixture.of(rows, scale=1 / est.source_priors_, alpha=alpha)
+        problem = Mixture(rows, scale=1 / est.source_priors_, alpha=alpha)
     else:
         counts = ps.DecisionCounts.from_arrays(rows, decision=est.confusion_.decision).counts
-        problem = Mixture.of(est.confusion_.conditional, weights=counts, alpha=alpha)
+        problem = Mixture(est.confusion_.conditional, weights=counts, alpha=alpha)
     return problem.at(priors).objective
 
 

@@ -186,7 +186,7 @@ def test_rows_by_group_are_each_groups_own_problem(rng, monkeypatch, weighted, m
     assert (found.status == "certified").all()
     for at, group in enumerate(groups):
         own = codes == group
-        alone = Mixture.of(
+        alone = Mixture(
             A[own],
             scale=scale,
             weights=None if weights is None else weights[own],
