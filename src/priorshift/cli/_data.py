@@ -3,7 +3,7 @@
 import csv
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -32,9 +32,9 @@ from priorshift.estimators import (
 from priorshift.files import (
     PANDAS_INDEX,
     PredictionFile,
+    by_class,
     common_classes,
     explain_classes,
-    find_class_columns,
     open_predictions,
 )
 from priorshift.solvers import ADVICE
@@ -382,7 +382,7 @@ def settle_columns(
     if not known:  # priors as NAME=VALUE name classes too
         given = (request.source_priors, request.source_label_priors, request.known_priors)
         known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
-    files, columns = by_class(opened, known, request)
+    files, columns = find_classes(opened, known, request)
     if request.adapter is not None:
         names = known if files[0].names is None else files[0].names
         if missing := [name for name in known if name not in names]:
@@ -443,63 +443,46 @@ def drop_missing(
 # Columns
 
 
-def by_class(
+def find_classes(
     opened: Sequence[PredictionFile], known: Sequence[str], request: Request
 ) -> tuple[tuple[PredictionFile, ...], read.Columns]:
     """Return files whose columns are called by their classes, and the classes if they have names.
 
-    `known` are classes to look for: the labels of validation, or those of a saved state.
+    `known` are classes to look for: the labels of validation, or those of a saved state. A header
+    tells whether A=B in --class-columns is a column, or a class and its column.
     """
-    chosen, columns, positive = _chosen_columns(request, opened[0].header)
-    renormalise = request.renormalise
-    if chosen is not None:
-        return tuple(file.meant(renormalise=renormalise) for file in opened), chosen
-    far = border.rounding(len(known)) if renormalise and known else border.SUM_TOLERANCE
-    found = find_class_columns(opened, known, far, columns, positive)
-    if found.remark:
-        note(found.remark)
-    renormalise &= found.binary is None
-    files = [
-        file.meant(names if file.is_table else None, binary=found.binary, renormalise=renormalise)
-        for file, names in zip(opened, found.columns, strict=True)
-    ]
-    return tuple(files), common_classes(files)
-
-
-def _chosen_columns(
-    request: Request, header: Sequence[str]
-) -> tuple[read.Columns, Mapping[str, str] | None, str | None]:
-    """Read --class-columns and --positive-class: classes, or the column of each, or of one.
-
-    A header tells whether A=B is a column, or a class and its column.
-    """
-    text, positive = request.class_columns, request.positive_class
-    if text is None:
-        return None, None, positive
-    # as a line of CSV: a name with commas stands in quotes
-    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-    pairs = bool(names) and all("=" in n for n in names) and not set(names) <= set(header)
-    cut = [name.partition("=") for name in names]
-    columns = {name.strip(): column.strip() for name, _, column in cut} if pairs else {}
-    if positive is not None:
-        if len(names) != 1 or (pairs and positive not in columns):
-            raise click.UsageError(
-                "--positive-class is for one column; name it, and no other, with --class-columns."
+    text, positive, wrong = request.class_columns, request.positive_class, ""
+    columns: dict[str, str] | None = None
+    if text is not None:
+        # as a line of CSV: a name with commas stands in quotes
+        names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+        pairs = all("=" in name for name in names) and not set(names) <= set(opened[0].header)
+        cut = [name.partition("=") for name in names] if pairs else []
+        columns = {name.strip(): column.strip() for name, _, column in cut}
+        if positive is not None:
+            if len(names) != 1 or (pairs and positive not in columns):
+                raise click.UsageError(
+                    "--positive-class is for one column; name it, and no other, with "
+                    "--class-columns."
+                )
+            columns = {positive: columns.get(positive, names[0])}
+        elif pairs and len(set(columns.values())) < len(names):
+            wrong = "must name every class and every column once."
+        elif not pairs and (len(set(names)) < len(names) or len(names) < 2):
+            wrong = (
+                "must name two classes or more, each once. For one column of binary probabilities "
+                "write CLASS=COLUMN."
             )
-        return None, {positive: columns.get(positive, names[0])}, positive
-    wrong = ""
-    if pairs and len(set(columns.values())) < len(names):
-        wrong = "must name every class and every column once."
-    elif not pairs and (len(set(names)) < len(names) or len(names) < 2):
-        wrong = (
-            "must name two classes or more, each once. For one column of binary probabilities "
-            "write CLASS=COLUMN."
-        )
-    if wrong:
-        raise click.BadParameter(f"{text!r} {wrong}", param_hint="'--class-columns'")
-    if not pairs:
-        return tuple(names), None, None
-    return None, columns, next(iter(columns)) if len(names) == 1 else None
+        elif not pairs:
+            return tuple(f.meant(renormalise=request.renormalise) for f in opened), tuple(names)
+        elif len(names) == 1:
+            positive = next(iter(columns))
+        if wrong:
+            raise click.BadParameter(f"{text!r} {wrong}", param_hint="'--class-columns'")
+    files, remark = by_class(opened, known, columns, positive, renormalise=request.renormalise)
+    if remark:
+        note(remark)
+    return files, common_classes(files)
 
 
 def name_classes(columns: read.Columns, file: PredictionFile, labels: Labels | None) -> Labels:
