@@ -278,7 +278,7 @@ def measure_spark(sizes: list[int]) -> list[Measurement]:
                         lists = pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), K)
                         lists = lists.cast(pa.list_(pa.float32()))
                         pq.write_table(pa.table({"p": lists}), Path(folder) / f"{at}.parquet")
-                    frame = spark.read.parquet(folder).coalesce(chunks)
+                    frame = spark.read.parquet(folder).repartition(chunks)
                     table = SparkTable(frame, "p", cache=True)
                     seconds = timed(table, REPEATS // 5)
                     found.append(Measurement(workers, n_rows, len(table._n_rows), seconds))
@@ -289,7 +289,7 @@ def measure_spark(sizes: list[int]) -> list[Measurement]:
 
 def timed(table: Any, repeats: int) -> float:
     """Time one evaluation of EM's likelihood and gradient, after one that warms up."""
-    problem, p = Mixture.of(table), np.full(K, 1 / K)
+    problem, p = Mixture(table), np.full(K, 1 / K)
     problem.evaluate(p, exact=False)
     return fastest(repeats, lambda: problem.evaluate(p, exact=False))[0]
 

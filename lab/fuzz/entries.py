@@ -580,7 +580,9 @@ def monitor(world: World) -> Any:
         alarm_level=world.number((0.05, 0.5), 0.05),
         random_state=world.seed(),
     )
-    made.fit(world.val(), world.labels(), **world.source())
+    given = world.source()
+    given.pop("source_label_priors", None)
+    made.fit(world.val(), world.labels(), **given)
     times = (None, 1, "2026-01-01", np.datetime64("2026-01-01"), 0.5, np.nan, object())
     steps = [made.update(world.y_proba, time=pick(rng, times[:5])) for _ in range(2)]
     with tempfile.TemporaryDirectory() as folder:
@@ -891,7 +893,7 @@ def export_sql(world: World) -> Any:
         wrong = (columns[:-1], columns[:1] * world.K, "x", None, {}, [""] * world.K, ["a\0"])
         columns = pick(rng, wrong)
     world.note("columns", columns)
-    dialect = pick(rng, ("ansi", "duckdb", "postgres", "spark", "x", None))
+    dialect = pick(rng, ("ansi", "duckdb", "spark", "x", None))
     if not chance(rng, world.often(0.3)):
         dialect = pick(rng, ("ansi", "duckdb"))
     statement = exported.to_sql(table, columns, dialect)

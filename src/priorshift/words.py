@@ -6,7 +6,7 @@ A fact is a name with numbers. `say` turns it into a sentence; nothing turns a s
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from priorshift.adapt import Aim, Goal
+from priorshift.adapt import GOAL_WORDS, IN_POINTS, Aim
 from priorshift.exceptions import argument
 from priorshift.text import (
     at_level,
@@ -99,14 +99,14 @@ def headline(
     Adapt: the class balance has changed, and accuracy should rise from about 62% to 79% (+11 to
     +22 points).
     """
-    aim = Goal(goal)
+    word, in_points = GOAL_WORDS[goal], goal in IN_POINTS
     mean, low, high = gain
-    size = short_points(mean).lstrip("+") + " points" if aim.in_points else f"{mean:.3g}"
+    size = short_points(mean).lstrip("+") + " points" if in_points else f"{mean:.3g}"
     how = f"by about {size}"
     if why in ("helps", "assumed_adapt") and scores is not None:
-        before, after = (percents if aim.in_points else numbers)(*scores)
+        before, after = (percents if in_points else numbers)(*scores)
         how = f"from about {before} to {after}"
-    most = f"gain {short_points(max(0.001, high)).lstrip('+')} points of {aim.word}"
+    most = f"gain {short_points(max(0.001, high)).lstrip('+')} points of {word}"
     missing = ""
     if unknown:
         first, *others = unknown
@@ -118,13 +118,13 @@ def headline(
     if low == high:  # every row has a label: nothing is left to be uncertain of
         how, rest = how.replace("about ", ""), rest.replace(" ({span})", "")
     words = {
-        "word": aim.word,
-        "Word": aim.word.capitalize(),
-        "should": f"should {'rise' if aim.in_points else 'fall'} {how}",
-        "makes": f"makes {aim.word} {'rise' if aim.in_points else 'fall'} {how}",
+        "word": word,
+        "Word": word.capitalize(),
+        "should": f"should {'rise' if in_points else 'fall'} {how}",
+        "makes": f"makes {word} {'rise' if in_points else 'fall'} {how}",
         "span": change(goal, low, high),
         "changed": "the class balance has changed, and " if shifted else "",
-        "most": most if aim.in_points else f"lower {aim.word} by {max(0.0, high):.2g}",
+        "most": most if in_points else f"lower {word} by {max(0.0, high):.2g}",
         "unknown": missing,
         "by": BY.get(by, ""),
     }
@@ -262,7 +262,7 @@ def decisions_headline(
 
 def change(goal: Aim, low: float, high: float) -> str:
     """Say between which bounds a goal would change: "+11 to +22 points"."""
-    if Goal(goal).in_points:
+    if goal in IN_POINTS:
         return f"{f'{short_points(low)} to ' if low < high else ''}{short_points(high)} points"
     return f"{signed_number(-high, 2)} to {signed_number(-low, 2)}"
 
@@ -278,8 +278,8 @@ def say_backtest(
     >>> say_backtest(9, 9, 4, "accuracy", {"calibrate": 0.004, "adapt": -0.031}, off)
     'On your 9 past groups adapting would have lost 3.1 points of accuracy and calibrating alone would have gained 0.4; the mean of calibrated probabilities was off by 2 points, the prior-shift estimate by 14, unchanged shares by 5.'
     """  # noqa: E501
-    aim = Goal(goal)
-    factor, unit = (100, f" points of {aim.word}") if aim.in_points else (1, f" of {aim.word}")
+    word = GOAL_WORDS[goal]
+    factor, unit = (100, f" points of {word}") if goal in IN_POINTS else (1, f" of {word}")
 
     def did(gain: float) -> str:
         return f"{'gained' if gain >= 0 else 'lost'} {factor * abs(gain):.1f}"
@@ -343,10 +343,10 @@ def _say_promise(reading: str, *, tell_changed: bool = False) -> Callable[..., s
     def sentence(
         goal: Aim, value: float, low: float, high: float, level: float, changed: float
     ) -> str:
-        by = f"{short_points(value)} points" if Goal(goal).in_points else signed_number(-value)
+        by = f"{short_points(value)} points" if goal in IN_POINTS else signed_number(-value)
         tail = f"; {changed:.0%} of the decisions would change" if tell_changed else ""
         return (
-            f"If {reading}, adapting in full changes {Goal(goal).word} by {by} "
+            f"If {reading}, adapting in full changes {GOAL_WORDS[goal]} by {by} "
             f"({at_level(level)} {change(goal, low, high)}){tail}."
         )
 
@@ -362,9 +362,9 @@ def _say_measured(
     after_interval: tuple[float, float],
 ) -> str:
     said = (before, after, *before_interval, *after_interval)
-    shown = [f"{one:.1%}" for one in said] if Goal(goal).in_points else numbers(*said)
+    shown = [f"{one:.1%}" for one in said] if goal in IN_POINTS else numbers(*said)
     return (
-        f"On {n:,} labelled rows of the target, {Goal(goal).word} is {shown[0]} ({shown[2]} to "
+        f"On {n:,} labelled rows of the target, {GOAL_WORDS[goal]} is {shown[0]} ({shown[2]} to "
         f"{shown[3]}) before and {shown[1]} ({shown[4]} to {shown[5]}) after adapting."
     )
 

@@ -334,9 +334,10 @@ def test_the_cost_of_an_error_is_its_mean_over_wrong_decisions(rng):
         np.mean([abs(costs[k, d] - costs[k, k]) for d in range(4) if d != k]) for k in range(4)
     ]
     assert goal.cost_of_error(priors) == pytest.approx(priors @ wrong)
-    assert goal.scale == pytest.approx(np.mean(wrong))
-    assert Goal("accuracy").scale == Goal("accuracy").cost_of_error(priors) == 1
-    assert Goal.of(np.ones((2, 2)), "accuracy", np.arange(2)).scale == 1  # nothing is at stake
+    assert goal.cost_of_error() == pytest.approx(np.mean(wrong))
+    assert Goal("accuracy").cost_of_error() == Goal("accuracy").cost_of_error(priors) == 1
+    nothing = Goal.of(np.ones((2, 2)), "accuracy", np.arange(2))
+    assert nothing.cost_of_error() == 1  # nothing is at stake
     assert goal.bounds == (costs.min(), costs.max())
     assert Goal("balanced_accuracy").bounds == (0, 1)
     assert Goal("log_loss").bounds == (0, -np.log(np.finfo(np.float32).eps))

@@ -39,8 +39,7 @@ def test_names_are_quoted():
 
 def test_dialects_differ_where_databases_do():
     texts = {name: ADAPTER.to_sql("t", ["x", "y"], name) for name in _exports.DIALECTS}
-    assert len(set(texts.values())) == 4
-    assert texts["postgres"].count("OFFSET 0") == texts["ansi"].count("FROM (")
+    assert len(set(texts.values())) == 3
     assert "DOUBLE PRECISION" in texts["ansi"]
     assert "DOUBLE PRECISION" not in texts["spark"]
 
@@ -66,7 +65,7 @@ def test_own_names_avoid_those_of_the_table():
         ({"columns": ["x", ""]}, "columns must be names"),
         ({"keep": ["y"]}, "keep names 'y', which is adapted"),
         ({"keep": ["i", "i"]}, "keep names a column twice"),
-        ({"dialect": "mysql"}, "dialect must be one of 'ansi', 'duckdb', 'postgres', 'spark'"),
+        ({"dialect": "mysql"}, "dialect must be one of 'ansi', 'duckdb', 'spark'"),
         ({"table": ""}, "table must be a name"),
         ({"table": "s..t"}, "table must be a name"),
     ],
@@ -80,13 +79,6 @@ def test_what_does_not_fit_is_refused(arguments, message):
 def test_statements_beyond_reason_name_the_alternative(K, n_maps, square):
     with pytest.raises(ValueError, match=r"to_onnx, to_torch, or the command `priorshift adapt"):
         calibrated(K, n_maps, square=square).to_sql("t", names(K))
-
-
-def test_columns_that_postgres_does_not_have():
-    adapter = calibrated(270, 6)
-    assert adapter.to_sql("t", names(270), "duckdb")
-    with pytest.raises(ValueError, match="1620 columns at once, and PostgreSQL has at most 1600"):
-        adapter.to_sql("t", names(270), "postgres")
 
 
 def test_large_but_reasonable_statements():

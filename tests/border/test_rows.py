@@ -152,7 +152,7 @@ def test_rows_that_no_prior_explains_are_passed_over(rng):
     from priorshift.solvers import Mixture, maximise
 
     scale = np.array([2.0, 0.0, 2.0])
-    table, array = (Mixture.of(A, scale=scale, alpha=2.0) for A in (Chapters(proba, [100]), proba))
+    table, array = (Mixture(A, scale=scale, alpha=2.0) for A in (Chapters(proba, [100]), proba))
     assert table.impossible == array.impossible == 2
     assert table.total == array.total
     one, other = maximise(table, tol=1e-6), maximise(array, tol=1e-6)
@@ -192,7 +192,7 @@ def test_a_sampled_hessian_fetches_rows_of_a_table(rng):
 
     A = rng.dirichlet(np.full(5, 0.5), 20_000)
     p = rng.dirichlet(np.ones(5))
-    array, table = Mixture.of(A), Mixture.of(Chapters(A, [3, 9000]))
+    array, table = Mixture(A), Mixture(Chapters(A, [3, 9000]))
     full = array.hessian(p)
     for problem in (array, table):
         sampled = problem.hessian(p, 4000)

@@ -187,6 +187,16 @@ def test_rows_that_are_kept_are_checked_on_the_way(frame, table):
         wrong.release()
 
 
+def test_a_task_goes_through_many_partitions_that_are_kept(frame):
+    table = SparkTable(frame.repartition(7), NAMES, cache=True)
+    y_proba = np.concatenate([np.fromfile(file).reshape(-1, K) for file in kept_files(table)])
+    assert (len(kept_files(table)), table._in_few_tasks().rdd.getNumPartitions()) == (7, 2)
+    found = map_reduce(lambda block, rows: ([rows.start], [block]), table, block_bytes=8 * K * 50)
+    np.testing.assert_array_equal(np.concatenate(found[1]), y_proba)
+    assert found[0] == sorted(found[0])
+    table.release()
+
+
 def test_a_frame_that_changes_between_passes_is_found_out(table, monkeypatch):
     monkeypatch.setattr(table, "frame", table.frame.limit(1))
     with pytest.raises(ValueError, match=r"gave other (rows|partitions) than when .*cache=True"):

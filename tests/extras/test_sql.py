@@ -158,14 +158,13 @@ def test_columns_by_class_of_other_types_and_missing(query):
     assert [found.column(name).null_count for name in "abc"] == [1, 1, 1]
 
 
-def test_ansi_and_postgres_statements_run_in_duckdb():
-    """DuckDB's dialect holds all that these two use."""
+def test_ansi_statements_run_in_duckdb():
+    """DuckDB's dialect holds all that they use."""
     adapter, values = make(3, "many"), probabilities(3)
-    for dialect in ("ansi", "postgres"):
-        with duckdb.connect() as connection:
-            connection.execute("CREATE SCHEMA s")
-            connection.register("rows", table(values, "abc"))
-            connection.execute("CREATE TABLE s.t AS SELECT * FROM rows")
-            found = connection.sql(adapter.to_sql("s.t", list("abc"), dialect))
-            found = values_of(found.to_arrow_table(), "abc")
-        np.testing.assert_allclose(found, expected(adapter, values), rtol=0, atol=CLOSE)
+    with duckdb.connect() as connection:
+        connection.execute("CREATE SCHEMA s")
+        connection.register("rows", table(values, "abc"))
+        connection.execute("CREATE TABLE s.t AS SELECT * FROM rows")
+        found = connection.sql(adapter.to_sql("s.t", list("abc")))
+        found = values_of(found.to_arrow_table(), "abc")
+    np.testing.assert_allclose(found, expected(adapter, values), rtol=0, atol=CLOSE)

@@ -363,7 +363,7 @@ def test_source_noise_is_the_variance_of_a_mean(rng):
 def test_likelihood_bounds_of_two_classes_are_likelihood_ratios(rng):
     """With two classes the path is the whole simplex, so the profile is the likelihood itself."""
     A = rng.dirichlet(np.ones(2), 300)
-    problem = Mixture.of(A)
+    problem = Mixture(A)
     mle = maximise(problem, tol=1e-9).value
     found = likelihood_interval(problem, mle, mle, request_for(), np.full(2, 0.5))
     assert found.method == "likelihood ratio"
@@ -380,7 +380,7 @@ def test_a_class_without_rows_has_an_upper_bound():
 
     Of the population they say no more than M labels: Wilson's bound, z² / (M + z²).
     """
-    problem, z = Mixture.of(np.tile([1.0, 1e-12], (200, 1))), 1.96
+    problem, z = Mixture(np.tile([1.0, 1e-12], (200, 1))), 1.96
     mle = np.array([1.0, 0.0])
     for estimand, bound in (
         ("sample", 1 - np.exp(-(z**2) / 400)),
@@ -418,7 +418,7 @@ def test_where_one_class_takes_everything_its_bound_is_that_of_the_profile(seed)
     A = np.column_stack([np.ones(300), rng.uniform(0, 0.9, 300), rng.uniform(0, 0.7, 300)])
     mle = np.array([1.0, 0.0, 0.0])
     request = request_for(estimand="sample")
-    found = likelihood_interval(Mixture.of(A), mle, mle, request, np.full(3, 1 / 3))
+    found = likelihood_interval(Mixture(A), mle, mle, request, np.full(3, 1 / 3))
     drop = 0.5 * request.z(3) ** 2
     exact = profile_bound(A, 0, 1, drop)
     assert exact - 1e-6 <= found.interval[0, 0] <= exact + 0.05 * (1 - exact)
@@ -432,7 +432,7 @@ def test_a_share_that_may_be_0_has_a_lower_bound_of_exactly_0(rng):
     """One row in fifty hints at class 1: 0 is likely enough, so 0 it is, not a tiny number."""
     A = np.ones((200, 2))
     A[:, 1] = np.where(np.arange(200) % 50 == 0, 3.0, 0.97)
-    problem = Mixture.of(A)
+    problem = Mixture(A)
     mle = maximise(problem, tol=1e-9).value
     assert 0 < mle[1] < 0.5
     request = request_for(estimand="sample")
@@ -446,7 +446,7 @@ def test_no_share_has_a_standard_error_above_a_half():
     """Two classes that no row tells apart: nothing is known of either."""
     A = np.tile([[1.0, 1.0, 0.01]], (100, 1))
     mle = np.array([0.5, 0.5, 0.0])
-    found = likelihood_interval(Mixture.of(A), mle, mle, request_for(), np.full(3, 1 / 3))
+    found = likelihood_interval(Mixture(A), mle, mle, request_for(), np.full(3, 1 / 3))
     np.testing.assert_allclose(found.interval[:2], [[0, 1], [0, 1]], atol=1e-3)
     assert (found.standard_error <= 0.5).all()
 

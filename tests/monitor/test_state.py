@@ -60,9 +60,8 @@ def test_a_restored_monitor_goes_on_bit_by_bit(name, simulate, rng, tmp_path):
     [
         {},
         {"source_priors": [0.45, 0.33, 0.22]},
-        {"source_label_priors": {"a": 0.1, "b": 0.2, "c": 0.7}},
     ],
-    ids=["default", "priors", "labels"],
+    ids=["default", "priors"],
 )
 @pytest.mark.parametrize("estimator", [None, ps.SCMM(alpha=np.array([1.0, 2.0, 3.0])), ps.CML()])
 def test_parameters_and_sources_survive(given, estimator, simulate, rng, tmp_path):

@@ -24,7 +24,9 @@ from priorshift.adapt._adapt import (
 )
 from priorshift.adapt._adapter import Adapter
 from priorshift.adapt._costs import (
+    GOAL_WORDS,
     GOALS,
+    IN_POINTS,
     Aim,
     Goal,
     GoalName,

@@ -103,8 +103,9 @@ class Adapter(FrozenArrays):
         if found.dtype.kind == "f" and not np.isfinite(found).all():
             raise ValueError(f"classes must be finite; got {some(found.tolist())}.")
         classes = _held(found.tolist())
-        costs = check_costs(self.costs, classes, classes.size)
+        costs = self.costs
         if costs is not None:  # decisions are its own classes
+            costs = check_costs(costs, classes, classes.size)
             costs = check_numbers(costs, ((classes.size, classes.size),), "costs")
         calibration: Any = self.calibration
         if isinstance(calibration, CalibrationMap):
@@ -120,10 +121,21 @@ class Adapter(FrozenArrays):
                 for array in (one.slope, one.bias, one.floor):
                     if isinstance(array, np.ndarray):
                         array.setflags(write=False)
-        checked: dict[str, Any] = {
+        priors: dict[str, Any] = {"source_priors": self.source_priors, "priors": self.priors}
+        for name, given in priors.items():
+            if isinstance(given, Mapping):
+                priors[name] = check_priors(given, classes, name)
+                continue
+            # not rescaled, so that a copy is the same to the last bit
+            priors[name] = check_numbers(given, ((classes.size,),), name, least=0)
+            if abs(priors[name].sum() - 1) > SUM_TOLERANCE:
+                raise ValueError(
+                    f"{name} must sum to 1 (tolerance {SUM_TOLERANCE:.1g}) but sums to "
+                    f"{priors[name].sum():.6g}."
+                )
+        checked = {
             "classes": classes,
-            "source_priors": _check_priors(self.source_priors, classes, "source_priors"),
-            "priors": _check_priors(self.priors, classes, "priors"),
+            **priors,
             "calibration": calibration,
             "strength": check_fraction(self.strength, "strength"),
             "costs": costs,
@@ -137,10 +149,6 @@ class Adapter(FrozenArrays):
     def ratio(self) -> Vector:
         """Importance weight of each class: priors / source_priors, 0 where the source has none."""
         return prior_ratio(self.priors, self.source_priors)
-
-    @property
-    def _factor(self) -> Vector:
-        return self.ratio**self.strength
 
     def __call__(
         self, y_proba: ArrayLike, *, from_logits: bool = False, strength: float = 1.0
@@ -164,7 +172,8 @@ class Adapter(FrozenArrays):
             predictions,
             self.classes,
             self.source_priors,
-            self.ratio ** (self.strength * check_fraction(strength, "strength")),
+            prior_ratio(self.priors, self.source_priors)
+            ** (self.strength * check_fraction(strength, "strength")),
             from_logits=from_logits,
             calibration=self.calibration,
             origin=self.provenance.get("source_priors_from", "given"),
@@ -323,18 +332,6 @@ def _held(plain: list[Any]) -> Labels:
         return np.array(plain, np.uint64 if max(plain) >= 2**63 else np.int64)
     except OverflowError:
         raise ValueError(f"classes cannot be held exactly: {some(plain)}; rename them.") from None
-
-
-def _check_priors(priors: Any, classes: Labels, name: str) -> Vector:
-    """Check priors without rescaling them, so that a copy is the same to the last bit."""
-    if isinstance(priors, Mapping):
-        return check_priors(priors, classes, name)
-    values = check_numbers(priors, ((classes.size,),), name, least=0)
-    if abs(values.sum() - 1) > SUM_TOLERANCE:
-        raise ValueError(
-            f"{name} must sum to 1 (tolerance {SUM_TOLERANCE:.1g}) but sums to {values.sum():.6g}."
-        )
-    return values
 
 
 def _check_provenance(found: Any, where: str) -> Any:

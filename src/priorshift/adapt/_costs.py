@@ -49,12 +49,16 @@ Aim = Literal["accuracy", "balanced_accuracy", "log_loss", "cost"]
 
 GOALS: tuple[GoalName, ...] = ("accuracy", "balanced_accuracy", "log_loss")
 
-WORDS = {
+GOAL_WORDS = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
     "log_loss": "log loss",
     "cost": "the expected cost per case",
 }
+"""Goals in sentences."""
+
+IN_POINTS = ("accuracy", "balanced_accuracy")
+"""Goals that are a share to increase, rather than a cost to reduce."""
 
 LEAST_PROBABILITY = float(np.finfo(np.float32).eps)
 """Below it, a probability counts as this in a log loss."""
@@ -258,32 +262,25 @@ class Goal:
         return replace(self, stakes=(1 - np.eye(priors.size)) * weight[:, None])
 
     @property
-    def word(self) -> str:
-        """Name of the goal in sentences."""
-        return WORDS[self.name]
-
-    @property
     def in_points(self) -> bool:
         """Whether the goal is a share to increase, rather than a cost to reduce."""
-        return self.name in ("accuracy", "balanced_accuracy")
+        return self.name in IN_POINTS
 
     @property
     def by_decisions(self) -> bool:
         """Whether only rows whose decision changes make a difference."""
         return self.name != "log_loss"
 
-    @property
-    def scale(self) -> float:
-        """Average cost of an error, if classes are equally frequent."""
-        K = 1 if self.costs is None else self.costs.shape[0]
-        return self.cost_of_error(np.full(K, 1 / K))
+    def cost_of_error(self, priors: Vector | None = None) -> float:
+        """Return the average cost of an error at these priors: 1 if all errors cost the same.
 
-    def cost_of_error(self, priors: Vector) -> float:
-        """Return the average cost of an error at these priors: 1 if all errors cost the same."""
+        By default classes are equally frequent.
+        """
         if self.costs is None:
             return 1.0
         excess = np.abs(self.costs - self.costs.diagonal()[:, None]).sum(axis=1)
-        return float(priors @ excess / max(priors.size - 1, 1)) or 1.0
+        mean = excess.mean() if priors is None else priors @ excess
+        return float(mean / max(excess.size - 1, 1)) or 1.0
 
     def decide(self, y_proba: Any) -> Indices:
         """Return the column chosen for each row."""

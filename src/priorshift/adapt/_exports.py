@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
@@ -98,7 +97,11 @@ def to_onnx(
         return name
 
     kind, rows = helper.np_dtype_to_tensor_dtype(dtype), np.array([1])
-    name, maps, ratio = "logits" if from_logits else "y_proba", _maps(self), self._factor
+    name, maps, ratio = (
+        "logits" if from_logits else "y_proba",
+        _maps(self),
+        self.ratio**self.strength,
+    )
     values = add("Cast", name, to=kind)
     if maps:
         proba, parts = add("Softmax", values, axis=1) if from_logits else values, []
@@ -204,7 +207,7 @@ def _module_class() -> type[Any]:
             self.from_logits = bool(from_logits)
             self.adapter_json = adapter.to_json()
             self.maps = torch.nn.ModuleList([Scores(*pair) for pair in _maps(adapter)])
-            self.ratio = torch.tensor(adapter._factor)
+            self.ratio = torch.tensor(adapter.ratio**adapter.strength)
             self.log_ratio = torch.log(self.ratio)
 
         def forward(self, y_proba: torch.Tensor) -> torch.Tensor:
@@ -251,56 +254,19 @@ TERM = 25
 """Characters of a product, at least."""
 
 
-LEAST_PROBABILITY = 1e-250
-"""A smaller probability counts as 0 for PostgreSQL, for the same reason."""
-
 CHUNK = 50
 """Terms of a sum in one pair of parentheses: databases limit how deep expressions nest."""
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """How a database writes names and types.
-
-    Attributes
-    ----------
-    quote : str
-        Around names; doubled within them.
-    double : str
-        The type of float64.
-    fence : str
-        Ends a subquery that must not be merged into the next, which would repeat its expressions.
-    most_columns : int
-        That a subquery may have.
-    underflows : bool
-        Whether a product that underflows is an error.
-    """
-
-    quote: str = '"'
-    double: str = "DOUBLE PRECISION"
-    fence: str = ""
-    most_columns: int = 10_000
-    underflows: bool = False
-
-    def name(self, *parts: str) -> str:
-        """Quote a name, or the parts of a qualified one."""
-        quote = self.quote
-        return ".".join(quote + part.replace(quote, 2 * quote) + quote for part in parts)
-
-
-DIALECTS = {
-    "ansi": Dialect(),
-    "duckdb": Dialect(double="DOUBLE"),
-    "postgres": Dialect(fence=" OFFSET 0", most_columns=1600, underflows=True),
-    "spark": Dialect(quote="`", double="DOUBLE"),
-}
+DIALECTS = {"ansi": ('"', "DOUBLE PRECISION"), "duckdb": ('"', "DOUBLE"), "spark": ("`", "DOUBLE")}
+"""What a database puts around names, doubled within them, and its type of float64."""
 
 
 def to_sql(
     self: Adapter,
     table: str | Sequence[str],
     columns: Sequence[str] | Mapping[Any, str],
-    dialect: Literal["ansi", "duckdb", "postgres", "spark"] = "ansi",
+    dialect: Literal["ansi", "duckdb", "spark"] = "ansi",
     *,
     keep: Iterable[str] = (),
 ) -> str:
@@ -316,7 +282,7 @@ def to_sql(
     columns : sequence of str, or mapping from class to str
         Columns with the probability of each class, in class order. The adapted columns have
         the same names.
-    dialect : {"ansi", "duckdb", "postgres", "spark"}, default="ansi"
+    dialect : {"ansi", "duckdb", "spark"}, default="ansi"
         "ansi" needs LN, EXP and GREATEST (SQL:2023).
     keep : iterable of str
         Other columns to pass through; they come first.
@@ -352,19 +318,19 @@ def to_sql(
     parts = table.split(".") if isinstance(table, str) else list(table)
     if not parts or not all(parts):
         raise ValueError(f"table must be a name, such as 'predictions'; got {brief(table)}.")
-    written, text = DIALECTS[dialect], ""
-    length = TERM * sum(one.slope.size for one, _ in maps)
+    prefix = "ps_"
+    while any(name.lower().startswith(prefix) for name in (*kept, *names)):
+        prefix = f"ps{prefix}"
+    quote, double = DIALECTS[dialect]
+    names, kept, parts = (
+        [quote + name.replace(quote, 2 * quote) + quote for name in each]
+        for each in (names, kept, parts)
+    )
+    text, length = "", TERM * sum(one.slope.size for one, _ in maps)
     if length <= MOST_CHARACTERS:
-        first, text = [written.name(name) for name in kept], written.name(*parts)
-        for depth, selected in enumerate(_selects(self, written, names, kept)):
-            if len(first) + len(selected) > written.most_columns:
-                raise ValueError(
-                    f"the statement would need {len(first) + len(selected)} columns at once, and "
-                    f"PostgreSQL has at most {written.most_columns}; use to_onnx, to_torch, or the "
-                    "command `priorshift adapt --adapter` on a file."
-                )
-            source = f"(\n{text}{written.fence}\n) AS t{depth}" if depth else text
-            listed = ", ".join([*first, *(f"{sql} AS {name}" for name, sql in selected.items())])
+        for depth, selected in enumerate(_selects(self, prefix, names, double)):
+            source = f"(\n{text}\n) AS t{depth}" if depth else ".".join(parts)
+            listed = ", ".join([*kept, *(f"{sql} AS {name}" for name, sql in selected.items())])
             text = f"SELECT {listed}\nFROM {source}"
         length = len(text)
     if length > MOST_CHARACTERS:
@@ -379,18 +345,12 @@ def to_sql(
 
 
 def _selects(
-    adapter: Adapter, dialect: Dialect, names: list[str], kept: list[str]
+    adapter: Adapter, prefix: str, names: list[str], double: str
 ) -> Iterator[dict[str, str]]:
     """Yield the columns of nested SELECTs, each over the one before, with names of our own."""
-    K, maps, prefix = len(names), _maps(adapter), "ps_"
-    while any(name.lower().startswith(prefix) for name in (*kept, *names)):
-        prefix = f"ps{prefix}"
+    K, maps = len(names), _maps(adapter)
     p = [f"{prefix}p_{k}" for k in range(K)]
-    read = [f"CAST({dialect.name(name)} AS {dialect.double})" for name in names]
-    if dialect.underflows:
-        least = number(LEAST_PROBABILITY)
-        read = [f"CASE WHEN {x} < {least} THEN {number(0.0)} ELSE {x} END" for x in read]
-    yield dict(zip(p, read, strict=True))
+    yield {x: f"CAST({name} AS {double})" for x, name in zip(p, names, strict=True)}
     if maps:
         M = range(len(maps))
         z, s, e = ([[f"{prefix}{of}{m}_{k}" for k in range(K)] for m in M] for of in "zse")
@@ -398,7 +358,9 @@ def _selects(
         for one, _ in maps:
             floors = zip(p, np.broadcast_to(one.floor, K), strict=True)
             raised = [f"{x} + {number(floor)}" if floor else x for x, floor in floors]
-            logs.append([f"LN({_at_least(x, TINY)})" for x in raised])
+            # not GREATEST, which would pass over NULL
+            least = f"LN(CASE WHEN %s < {number(TINY)} THEN {number(TINY)} ELSE %s END)"
+            logs.append([least % (x, x) for x in raised])
             above = z[logs.index(logs[-1])]  # maps above one floor share it
             slope = np.diag(one.slope) if one.slope.ndim == 1 else one.slope
             scores.append([])
@@ -413,9 +375,8 @@ def _selects(
         yield {name: sql for m in M for name, sql in zip(s[m], scores[m], strict=True)}
         largest = {f"{prefix}max{m}": f"GREATEST({', '.join(s[m])})" for m in M}
         yield largest | {name: name for m in M for name in s[m]}
-        # not below -600, because PostgreSQL refuses to underflow to 0
         yield {
-            name: f"EXP({_at_least(f'{x} - {prefix}max{m}', -600.0)})"
+            name: f"EXP({x} - {prefix}max{m})"
             for m in M
             for name, x in zip(e[m], s[m], strict=True)
         }
@@ -425,14 +386,14 @@ def _selects(
         yield {
             p[k]: _sum([f"{weights[m]} * {e[m][k]} / {prefix}sum{m}" for m in M]) for k in range(K)
         }
-    factors = adapter._factor.tolist()
+    factors = (adapter.ratio**adapter.strength).tolist()
     scaled = [_product(factor, x) for factor, x in zip(factors, p, strict=True)]
     terms = [x for factor, x in zip(factors, scaled, strict=True) if factor != 0]
     sums = {f"{prefix}total": _sum(terms) or number(0.0), f"{prefix}plain": _sum(p)}
     yield sums | {x: x for x in p}
     # a row that loses all its mass is kept
     yield {
-        dialect.name(name): f"CASE WHEN {prefix}total = {number(0.0)} THEN {x} / NULLIF("
+        name: f"CASE WHEN {prefix}total = {number(0.0)} THEN {x} / NULLIF("
         f"{prefix}plain, {number(0.0)}) ELSE {adapted} / {prefix}total END"
         for name, x, adapted in zip(names, p, scaled, strict=True)
     }
@@ -447,11 +408,6 @@ def number(value: float) -> str:
     ('1e-01', '-2e+00', '0e+00')
     """
     return np.format_float_scientific(value, unique=True, trim="-")
-
-
-def _at_least(term: str, least: float) -> str:
-    """Bound a term from below; NULL stays NULL, which GREATEST would pass over."""
-    return f"CASE WHEN {term} < {number(least)} THEN {number(least)} ELSE {term} END"
 
 
 def _product(factor: float, column: str) -> str:

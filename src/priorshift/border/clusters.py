@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from tempfile import gettempdir
@@ -320,13 +321,13 @@ class SparkTable(Table):
         for partition, n in self._n_rows.items():
             extents[partition] = first, n
             first += n
-        task = partial(_fold_partition, fold, extents, n_rows, self.dtype)
+        task = partial(_fold_partitions, fold, extents, n_rows, self.dtype)
         try:
-            found = _collect(self.frame.mapInArrow(task, RESULTS))
+            found = _collect(self._in_few_tasks().mapInArrow(task, RESULTS))
         except FileNotFoundError:  # where Spark ran a task, nobody kept these rows: keep them anew
             self.frame.unpersist()
             self._count()
-            found = _collect(self.frame.mapInArrow(task, RESULTS))
+            found = _collect(self._in_few_tasks().mapInArrow(task, RESULTS))
         if [row.partition for row in found] != list(extents):
             raise ValueError(_changed("partitions"))
         return [unpack(bytes(row.found)) for row in found]
@@ -346,6 +347,18 @@ class SparkTable(Table):
         if self._cached:
             self.frame = counted = counted.cache()
         return counted
+
+    def _in_few_tasks(self) -> Any:
+        """Return the frame; if rows are kept, a task goes through the files of many partitions.
+
+        A task takes Spark 40 ms, whatever it does. A session without a context does not tell how
+        many run at once.
+        """
+        context = getattr(self.frame.sparkSession, "sparkContext", None)
+        if not self._cached or context is None:
+            return self.frame
+        n_bytes = self.shape[0] * self.shape[1] * self.dtype.itemsize
+        return self.frame.coalesce(max(context.defaultParallelism, -(-n_bytes // TASK_BYTES)))
 
     def __reduce__(self) -> Any:
         """Refuse: it belongs to a Spark session."""
@@ -393,40 +406,61 @@ def _delete_rows(batches: Iterator[Any]) -> Iterator[Any]:
     yield from ()
 
 
-def _fold_partition(
+def _fold_partitions(
     fold: Fold,
     extents: Mapping[int, tuple[int, int]],
     n_rows: int,
     dtype: np.dtype[Any],
     batches: Iterator[Any],
 ) -> Iterator[Any]:
-    """Fold the Arrow batches of one partition; `extents` has its first row and length."""
+    """Fold the rows of each partition of a task; `extents` has its first row and length."""
+    _leave_alone_what_is_imported()
+    for partition, matrices in _partitions(batches, dtype):
+        first, expected = extents.get(partition, (0, 0))
+        found, error = None, None
+        try:
+            with single_threaded_blas():
+                result = fold(_numbered(_of_size(matrices, n_rows), first, expected))
+            if result is None:
+                continue
+            found = pack(result)
+        except FileNotFoundError:
+            error = LOST
+        except ValueError as raised:  # as above
+            error = str(raised)
+        yield _record(RESULTS, partition, found, error)
+
+
+def _partitions(
+    batches: Iterator[Any], dtype: np.dtype[Any]
+) -> Iterator[tuple[int, Iterator[Floats]]]:
+    """Yield the numbers and rows of partitions: those whose files a task reads, or its own."""
     from pyspark import TaskContext
 
-    _leave_alone_what_is_imported()
-    partition = TaskContext.get().partitionId()
-    first, expected = extents.get(partition, (0, 0))
+    first = next(batches, None)
+    if first is None:
+        return
+    batches = chain([first], batches)
+    if "path" not in first.schema.names:
+        yield TaskContext.get().partitionId(), _matrices(batches, dtype)
+        return
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield row["partition"], _kept(row["path"], dtype, (row["n_rows"], row["width"]))
 
-    def blocks() -> Blocks:
-        row = first
-        for block in _of_size(_matrices(batches, dtype), n_rows):
-            yield slice(row, row + block.shape[0]), block
-            row += block.shape[0]
-        if row - first != expected:
-            raise ValueError(_changed("rows"))
 
-    found, error = None, None
-    try:
-        with single_threaded_blas():
-            result = fold(blocks())
-        if result is None:
-            return
-        found = pack(result)
-    except FileNotFoundError:
-        error = LOST
-    except ValueError as raised:  # as above
-        error = str(raised)
-    yield _record(RESULTS, partition, found, error)
+def _kept(path: str, dtype: np.dtype[Any], shape: tuple[int, int]) -> Iterator[Floats]:
+    yield np.memmap(path, dtype, "r", shape=shape)
+
+
+def _numbered(matrices: Iterator[Floats], first: int, expected: int) -> Blocks:
+    """Yield blocks with the numbers of their rows; refuse more or fewer than were counted."""
+    row = first
+    for block in matrices:
+        yield slice(row, row + block.shape[0]), block
+        row += block.shape[0]
+    if row - first != expected:
+        raise ValueError(_changed("rows"))
 
 
 @cache
@@ -447,13 +481,10 @@ def _record(schema: str, *values: Any) -> Any:
 
 
 def _matrices(batches: Iterator[Any], dtype: np.dtype[Any]) -> Iterator[Floats]:
-    """Yield the rows of Arrow batches: kept in files, in a column of arrays, or a column each."""
+    """Yield the rows of Arrow batches: in a column of arrays, or a column each."""
     for batch in batches:
         first = batch.column(0)
-        if "path" in batch.schema.names:
-            for row in batch.to_pylist():
-                yield np.memmap(row["path"], dtype, "r", shape=(row["n_rows"], row["width"]))
-        elif hasattr(first, "flatten") and hasattr(first.type, "value_type"):
+        if hasattr(first, "flatten") and hasattr(first.type, "value_type"):
             lengths = np.unique(first.value_lengths().to_numpy(zero_copy_only=False))
             if lengths.size > 1 or np.isnan(lengths).any():
                 raise ValueError(_ragged(lengths.tolist()))

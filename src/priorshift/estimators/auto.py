@@ -464,7 +464,7 @@ class Auto(CalibratedMean):
             if self.confusion_.seen.all():  # of a class that it lacks, moments say nothing
                 # the mean calibrated outputs, of classes and target, as SCM-M reads them
                 sums = calibrated.sum(axis=0, dtype=np.float64)
-                problem = Mixture.of(self._class_outputs, weights=sums, alpha=MOMENTS_ALPHA)
+                problem = Mixture(self._class_outputs, weights=sums, alpha=MOMENTS_ALPHA)
                 other = maximise(problem, tol=MOMENTS_TOL, start=source).value
             shares = shares.contradicted(other, share)
         n_some = min(n, JACKKNIFE_ROWS, max(1, MAP_NUMBERS // K))

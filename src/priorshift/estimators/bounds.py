@@ -94,7 +94,8 @@ class Bounds:
                 f"{_by('bootstrap')}, or CM-M and SCM-M for a posterior."
             )
         if request.method == "bootstrap":
-            bounds = self._by_resampling_rows(y_proba)
+            warm = found.status == "certified"
+            bounds = self._by_resampling_rows(y_proba, warm=warm)
         else:
             source, mle = estimator.source_priors_, found.priors
             problem = posterior_problem(self._in_memory(y_proba), source)
@@ -230,10 +231,11 @@ class Bounds:
         q = DecisionCounts.from_arrays(target, decision="soft").frequencies
         return self._bootstrap(replicate, solve_linear(estimator.confusion_.conditional, q), n)
 
-    def _by_resampling_rows(self, y_proba: Rows) -> PriorInterval:
+    def _by_resampling_rows(self, y_proba: Rows, *, warm: bool = False) -> PriorInterval:
         """Resample rows, fit and estimate again: for any estimator, one copy of rows per thread.
 
-        Validation keeps its class sizes where decisions are compared by class.
+        Validation keeps its class sizes where decisions are compared by class. An estimate that
+        maximises the likelihood of the posteriors is a warm start for those of all replicates.
         """
         estimator, found, target = self.estimator, self.found, self._in_memory(y_proba)
         evidence = estimator._evidence
@@ -244,7 +246,6 @@ class Bounds:
                 "resampled; use fit."
             )
         n, K = target.shape
-        warm = estimator.batch == "posteriors" and found.status == "certified"
         n_strata = None if estimator.decision is None else K
 
         def replicate(rng: np.random.Generator) -> Vector:

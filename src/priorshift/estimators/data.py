@@ -128,7 +128,7 @@ def posterior_problem(
 ) -> Mixture:
     """Build the problem with one row per target sample: posterior / source priors."""
     scale = prior_ratio(np.ones_like(source_priors), source_priors)
-    return Mixture.of(y_proba, scale=scale, weights=weights, alpha=alpha)
+    return Mixture(y_proba, scale=scale, weights=weights, alpha=alpha)
 
 
 @dataclass(frozen=True)

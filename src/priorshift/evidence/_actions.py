@@ -142,7 +142,7 @@ def promise(
     surprise = _sum_of_squares(saved[rows] - expected, groups, rows)
     changed, savings = differences(goal, target.y_proba, new)
     gain = float(np.einsum("ij,ij->", target.calibrated[changed], savings)) / len(new)
-    error = np.sqrt(surprise + ADDED * goal.scale**2) / (rows.size + ADDED)
+    error = np.sqrt(surprise + ADDED * goal.cost_of_error() ** 2) / (rows.size + ADDED)
     by_meaning = Gain(gain, float(error) * changed.size / len(new))
     return Promise(unchanged, by_meaning, by_mean, by_estimate, changed.size / len(new))
 
@@ -265,7 +265,7 @@ def measure_gains(goal: Goal, target: Acted, strata: Strata) -> dict[Action, Gai
             own = strata._replace(changed=goal.decide(new) != goal.decide(target.y_proba))
         else:
             saved = goal.scores(y, before) - goal.scores(y, rows)
-        mean, variance = own.mean(saved, goal.scale, elsewhere=False)
+        mean, variance = own.mean(saved, goal.cost_of_error(), elsewhere=False)
         found[action] = Gain(float(mean), float(np.sqrt(variance)))
     return found
 

@@ -334,7 +334,7 @@ def replay(
                 float(np.abs(readings[0] - readings[2]).sum() / 2),
             )
         )
-    return Backtest(tuple(found), len(group_names), in_time, goal.name, goal.scale)
+    return Backtest(tuple(found), len(group_names), in_time, goal.name, goal.cost_of_error())
 
 
 def name_groups(
