@@ -1028,9 +1028,9 @@ class Case:
         acting = following(estimate, ruling.action, self.mean)
         if decided is None:
             said = headline(
-                ruling.why,
-                goal=goal.name,
-                gain=(gain.value, gain.low, gain.high),
+                ruling,
+                goal.name,
+                (gain.value, gain.low, gain.high),
                 scores=None if before is None or after is None else (before.value, after.value),
                 shifted=self.test is not None and self.test.rejected,
                 unknown=self.unknown_classes,

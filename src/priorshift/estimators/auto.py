@@ -537,13 +537,8 @@ class Auto(CalibratedMean):
         result = self._result(shares.priors, solution, rows[0], unseen_classes=unseen)
         average, adapts = self._calibration.average, ruling.action == "adapt"
         weights = dict(zip((one.name for one in average.maps), average.weights, strict=True))
-        said = headline(
-            ruling.why,
-            goal=self._goal.name,
-            gain=(gain.mean, gain.mean - reach, gain.mean + reach),
-            unknown=unknown,
-        )
-        told = [str(said)]
+        bounds = gain.mean, gain.mean - reach, gain.mean + reach
+        told = [str(headline(ruling, self._goal.name, bounds, unknown=unknown))]
         if adapts:
             told.append(say(fact("calibrated_first", changed=gain.changed)))
         if adapts and strength < 1:
