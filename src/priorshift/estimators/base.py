@@ -106,6 +106,8 @@ class PriorEstimator(BaseEstimator):
     """How the class finds the priors of many groups at once: see `batch`."""
     _evidence: Evidence
     """What validation said, as `fit` read it."""
+    _denominator: Any
+    """Priors under which outputs are posteriors, once calibrated; None where unknown."""
     source_priors_: Vector
     source_priors_from_: str
 
@@ -174,11 +176,6 @@ class PriorEstimator(BaseEstimator):
         """Alpha of the Dirichlet hyper-prior per class; 1 where there is none."""
         K = self.classes_.size
         return check_alpha(self.alpha, K) if hasattr(self, "alpha") else np.ones(K)
-
-    @property
-    def _denominator(self) -> Any:
-        """Priors under which outputs are posteriors, once calibrated; None where unknown."""
-        return self.source_priors_ if self._evidence.source_known else None
 
     # Fitting
 
@@ -323,16 +320,17 @@ class PriorEstimator(BaseEstimator):
         labels (p^N).
         """
         learned = self._learn(evidence)
-        labels = evidence.source_label_priors
+        source, labels = learned["source_priors_"], evidence.source_label_priors
         self._evidence, self.classes_ = evidence, evidence.classes
         self.n_features_in_ = evidence.classes.size
+        self._denominator = source if evidence.source_known else None
         if evidence.confusion is not None:
             self.confusion_ = evidence.confusion
         for name, value in learned.items():
             setattr(self, name, value)
         if not evidence.source_known:
             self.source_priors_from_ = UNKNOWN_SOURCE
-        self.source_label_priors_ = self.source_priors_ if labels is None else labels
+        self.source_label_priors_ = source if labels is None else labels
         return self
 
     def _warn_of_mismatch(self, evidence: Evidence) -> None:

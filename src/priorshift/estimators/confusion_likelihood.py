@@ -405,7 +405,7 @@ def _learn_shrinkage(
 
 def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float:
     """Return the strength that makes held-out decisions most likely."""
-    folds = deal_folds(rows.labels, 5, True, 0)
+    folds = deal_folds(rows.y, 5, True, 0)
     likelihoods = np.zeros(STRENGTHS.size)
     names = np.unique(folds)
     if names.size < 2:

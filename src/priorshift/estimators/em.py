@@ -300,7 +300,7 @@ class CalibratedEM(PriorEstimator):
             ordered = rows.in_canonical_order()
             chosen = choose_calibration(
                 ordered.y_proba,
-                ordered.labels,
+                ordered.y,
                 ordered.weight,
                 label_priors,
                 calibrator=self.calibrator,
@@ -323,7 +323,7 @@ class CalibratedEM(PriorEstimator):
             learned, trouble, calibrated = learn()
         else:  # once for all methods that calibrate the same predictions alike
             key = repr(("calibrated", self.calibrator, self.ridge, self.cv, self.random_state))
-            known = (rows.labels, rows.sample_weight, label_priors)
+            known = (rows.y, rows.sample_weight, label_priors)
             learned, trouble, calibrated = rows.checked.once(rows.y_proba, key, known, learn)
         if trouble:
             message = f"the calibrator of {self.name} did not converge: {trouble}."
@@ -385,7 +385,7 @@ class CalibratedEM(PriorEstimator):
         rows, apply = self._labelled_rows(), self.recalibration_.apply
         em = EM(tol=self.tol, max_iter=self.max_iter).fit(
             apply(rows.y_proba),
-            self.classes_[rows.labels],
+            self.classes_[rows.y],
             source_label_priors=self._evidence.best_labels,
             classes=self.classes_,
             sample_weight=rows.sample_weight,
