@@ -20,12 +20,7 @@ from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, read_group_c
 from priorshift.cli._errors import command
 from priorshift.evidence import ungated
 from priorshift.files import Partial, atomic_file
-from priorshift.groups import (
-    GroupEstimates,
-    estimate_groups,
-    pooling_in_words,
-    wide_columns,
-)
+from priorshift.groups import GroupEstimates, estimate_groups, pooling_in_words, wide_columns
 from priorshift.text import at_level, movers, percent
 from priorshift.verdict import Verdict
 
@@ -144,7 +139,7 @@ def groups(
         with busy(f"Estimating by {method}"):
             estimator = data.fit(method)
             # counts are taken of large files block by block
-            rows = data.rows if estimator.counts_suffice else data.rows_in_memory()
+            rows = data.rows if estimator.counts_suffice else data.read_rows(in_memory=True)
             estimate = partial(estimate_groups, estimator, rows, labels, pooling=pooling)
             found = estimate(confidence_level=confidence_level)
         with busy("Assessing"):
