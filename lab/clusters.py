@@ -289,7 +289,7 @@ def measure_spark(sizes: list[int]) -> list[Measurement]:
 
 def timed(table: Any, repeats: int) -> float:
     """Time one evaluation of EM's likelihood and gradient, after one that warms up."""
-    problem, p = Mixture.of(table), np.full(K, 1 / K)
+    problem, p = Mixture(table), np.full(K, 1 / K)
     problem.evaluate(p, exact=False)
     return fastest(repeats, lambda: problem.evaluate(p, exact=False))[0]
 

@@ -155,7 +155,7 @@ def one_pass(place: Path) -> tuple[None, object]:
 
     rows = open_predictions(place / "target.npy").rows()
     K = rows.shape[1]
-    Mixture.of(rows).evaluate(np.full(K, 1 / K), exact=False)
+    Mixture(rows).evaluate(np.full(K, 1 / K), exact=False)
     return None, 1
 
 

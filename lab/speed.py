@@ -107,7 +107,7 @@ def confusion_table() -> None:
             source = task.source_priors
             confusion = estimator.fit(task.y_proba_val, task.y_val, source_priors=source).confusion_
             counts = ps.DecisionCounts.from_arrays(task.y_proba, decision=confusion.decision).counts
-            problem = Mixture.of(confusion.conditional, weights=counts)
+            problem = Mixture(confusion.conditional, weights=counts)
             reference, ours, whole = fastest(
                 REPEATS,
                 partial(reference_ascent, confusion.conditional, counts, source, 1e-3),
@@ -283,7 +283,7 @@ def peer_table() -> None:
     for K in SIZES:
         task = task_of(K)
         target = Target(task)
-        problem = Mixture.of(task.y_proba, scale=1 / task.source_priors)
+        problem = Mixture(task.y_proba, scale=1 / task.source_priors)
 
         def ours(name: str, task: Task = task) -> np.ndarray:
             return task.fit(name, given=True).estimate(task.y_proba).priors

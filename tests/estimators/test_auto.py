@@ -680,7 +680,7 @@ def test_few_rows_of_a_class_make_its_share_doubtful(few, monkeypatch):
     n = auto.confusion_.class_weights
     share = plain.priors @ (auto_module.FEW_ROWS / (auto_module.FEW_ROWS + n)) / 2
     sums = read.calibrated.sum(axis=0, dtype=float)
-    moments = Mixture.of(auto._class_outputs, weights=sums, alpha=auto_module.MOMENTS_ALPHA)
+    moments = Mixture(auto._class_outputs, weights=sums, alpha=auto_module.MOMENTS_ALPHA)
     found = maximise(moments, tol=auto_module.MOMENTS_TOL, start=auto._balance.priors).value
     apart = found - plain.priors
     np.testing.assert_allclose(read.shares.priors, plain.priors + share * apart)

@@ -174,7 +174,7 @@ def test_the_average_of_posteriors_by_hand(simulation, rng):
     logs, means, n_iter = [], [], 0
     for centre in (source, np.full(K, 1 / K)):
         for c in CONCENTRATIONS:
-            rows = Mixture.of(y_proba, scale=1 / source)
+            rows = Mixture(y_proba, scale=1 / source)
             found = dirichlet_posterior(rows, c * K * centre, tempering=0.7, start=start)
             logs.append(found.log_marginal - np.log(c))
             means.append(found.mean)

@@ -25,8 +25,8 @@ def problem_of(rng, n=600, K=30, alpha=1.0, weights=None, base=True, dtype=np.fl
     block = SparseTable(csr_array(dense.astype(dtype)), spread)
     scale = 0.5 + rng.random(K)
     full = block.toarray()
-    one = Mixture.of(block, scale=scale, alpha=alpha, weights=weights)
-    return one, Mixture.of(full, scale=scale, alpha=alpha, weights=weights)
+    one = Mixture(block, scale=scale, alpha=alpha, weights=weights)
+    return one, Mixture(full, scale=scale, alpha=alpha, weights=weights)
 
 
 @pytest.mark.parametrize("alpha", [1.0, 3.0])
@@ -35,9 +35,9 @@ def problem_of(rng, n=600, K=30, alpha=1.0, weights=None, base=True, dtype=np.fl
 def test_matrix_free_steps_end_where_dense_ones_do(alpha, base, sampled, rng, monkeypatch):
     sparse, dense = problem_of(rng, alpha=alpha, base=base)
     if sampled:
-        monkeypatch.setattr("priorshift.solvers._interior_point.MIN_ROWS", 1)
-        monkeypatch.setattr("priorshift.solvers._interior_point.ROWS_PER_CLASS", 6)
-        monkeypatch.setattr("priorshift.solvers._interior_point.FEW_CLASSES", 2)
+        monkeypatch.setattr(_maximise, "MIN_ROWS", 1)
+        monkeypatch.setattr(_maximise, "ROWS_PER_CLASS", 6)
+        monkeypatch.setattr(_maximise, "FEW_CLASSES", 2)
     monkeypatch.setattr(_maximise, "MANY_CLASSES", 5)
     found, exact = maximise(sparse, tol=1e-8, max_iter=500), maximise(dense, tol=1e-10)
     assert found.gap <= 1e-8
@@ -59,7 +59,7 @@ def test_weights_of_rows_count_as_repeated_rows(rng):
 
 def test_impossible_rows_of_a_sparse_matrix_are_left_out_and_counted():
     rows = SparseTable(csr_array(np.array([[1.0, 0.0], [0.0, 0.0], [0.5, 0.5]])))
-    problem = Mixture.of(rows, weights=np.array([2.0, 3.0, 1.0]))
+    problem = Mixture(rows, weights=np.array([2.0, 3.0, 1.0]))
     assert (problem.impossible, problem.total, problem.A.shape) == (3.0, 3.0, (2, 2))
     likelihood, _ = problem.evaluate(np.array([0.5, 0.5]))
     assert likelihood == pytest.approx(3 * np.log(0.5))
@@ -110,14 +110,14 @@ def test_what_gradients_teach_is_met_exactly(rng):
     sparse, dense = problem_of(rng)
     H, p = MatrixFree(sparse, 600), rng.dirichlet(np.ones(30))
     H.refresh(p[None], sparse.evaluate(p)[1][None], None)
-    v, x, before = rng.standard_normal(30), rng.standard_normal(30), H.diagonal
-    plain = dense.hessian(p) @ x / dense.total
-    assert H.product(x) == pytest.approx(plain)
-    H.correct(v, 2.0)
-    assert H.product(x) == pytest.approx(plain + 0.5 * (v @ x) * v)
-    assert H.diagonal == pytest.approx(before + 0.5 * v**2)
-    H.correct(v, -1e-3)  # a correction that would leave no diagonal leaves a little
-    assert (H.diagonal > 0).all()
+    x, plain = rng.standard_normal(30), dense.hessian(p) / dense.total
+    assert H.product(x) == pytest.approx(plain @ x)
+    H.n_rows = 300  # as if it were a sample
+    for factor in (1.5, 0.01):  # too little curvature, and far too much
+        change = plain @ x * factor + 0.001 * x
+        H.learn(x[None], change[None] * sparse.total)
+        assert H.product(x) == pytest.approx(change)
+        assert (H.diagonal > 0).all()
 
 
 def test_steps_that_shrink_by_a_factor_are_extrapolated_to_their_end():

@@ -40,7 +40,7 @@ def confusion_problem(zoo, naive):
 
 
 def solve(plain, tol=CONFUSION_TOL, **options):
-    problem = Mixture.of(plain.A, weights=plain.weights, alpha=plain.alpha)
+    problem = Mixture(plain.A, weights=plain.weights, alpha=plain.alpha)
     return maximise(problem, tol=tol, **options)
 
 
@@ -189,7 +189,7 @@ def posterior_problem(simulate, naive):
             "sparse": rng.dirichlet(np.full(K, 0.1)),
         }[target]
         A = simulation.draw(priors, n, rng)[0].astype(dtype)
-        problem = Mixture.of(A, scale=1 / simulation.source_priors, alpha=alpha)
+        problem = Mixture(A, scale=1 / simulation.source_priors, alpha=alpha)
         return problem, naive(A.astype(np.float64) / simulation.source_priors, 1.0, alpha)
 
     return draw
@@ -267,15 +267,15 @@ class TestRoutes:
         assert max(route) < self.n
 
     def test_newton_with_all_rows(self, monkeypatch, posterior_problem, route, dtype, alpha):
-        monkeypatch.setattr(_interior_point, "MIN_ROWS", self.n)
+        monkeypatch.setattr(_maximise, "MIN_ROWS", self.n)
         self.solve(posterior_problem, dtype, alpha, spread=0.5)
         assert set(route) == {self.n}
 
     def test_newton_whose_sample_must_grow(
         self, monkeypatch, posterior_problem, route, dtype, alpha
     ):
-        monkeypatch.setattr(_interior_point, "MIN_ROWS", 10)
-        monkeypatch.setattr(_interior_point, "ROWS_PER_CLASS", 0.25)
+        monkeypatch.setattr(_maximise, "MIN_ROWS", 10)
+        monkeypatch.setattr(_maximise, "ROWS_PER_CLASS", 0.25)
         self.solve(posterior_problem, dtype, alpha, spread=0.5, tol=1e-4)
         assert route[0] == self.K // 4
         assert max(route) >= 2 * route[0]
@@ -316,7 +316,7 @@ def test_any_start_will_do(posterior_problem, K, n):
     best = maximise(problem, tol=1e-6).objective
     for start in (np.eye(K)[0], np.repeat([0.0, 1.0], [K - 2, 2]) / 2, rng.dirichlet(np.ones(K))):
         for alpha in (1.0, 3.0):
-            changed = Mixture.of(problem.A, scale=problem.scale, alpha=alpha)
+            changed = Mixture(problem.A, scale=problem.scale, alpha=alpha)
             solution = maximise(changed, tol=POSTERIOR_TOL, start=start)
             check(solution, type(plain)(plain.A, 1.0, alpha), POSTERIOR_TOL)
             assert alpha != 1 or solution.objective >= best - POSTERIOR_TOL
@@ -368,7 +368,7 @@ def test_corners_are_certified(naive, rng, name, K, n, dtype):
     scales = [np.ones(K), np.append(np.ones(K - 1), 1e8), 10.0 ** rng.uniform(0, 12, K)]
     for scale in scales:  # source priors of nearly 0
         for alpha in (1.0, 3.0):
-            solution = maximise(Mixture.of(A, scale=scale, alpha=alpha), tol=POSTERIOR_TOL)
+            solution = maximise(Mixture(A, scale=scale, alpha=alpha), tol=POSTERIOR_TOL)
             check(solution, naive(A.astype(np.float64) * scale, 1.0, alpha), POSTERIOR_TOL)
             assert solution.n_iter <= 60
 
@@ -381,7 +381,7 @@ def test_sparse_hyperpriors_end_at_a_fixed_point(naive, zoo, rng, alpha):
     alpha = rng.uniform(0.2, 2, 6) if alpha == "mixed" else alpha
     C = zoo.confusion("diagonal", 6, rng)
     weights = 300 * (C @ np.array([0.5, 0.3, 0.2, 0, 0, 0])) + rng.uniform(0, 0.5, 6)
-    solution = maximise(Mixture.of(C, weights=weights, alpha=alpha), tol=1e-6, max_iter=20_000)
+    solution = maximise(Mixture(C, weights=weights, alpha=alpha), tol=1e-6, max_iter=20_000)
     assert solution.status == "stationary"
     assert solution.gap is None
     p, used = solution.value, solution.value > 0
@@ -394,7 +394,7 @@ def test_sparse_hyperpriors_end_at_a_fixed_point(naive, zoo, rng, alpha):
 def test_a_sparse_hyperprior_on_few_data_keeps_someone(rng):
     """No class has an expected count of 1 - alpha at first: not all of them may leave."""
     A = rng.dirichlet(np.full(40, 5.0), 10)
-    solution = maximise(Mixture.of(A, alpha=0.3), tol=0.01)
+    solution = maximise(Mixture(A, alpha=0.3), tol=0.01)
     assert solution.status == "stationary"
     assert solution.value.sum() == pytest.approx(1)
     assert solution.value.min() >= 0
@@ -402,13 +402,13 @@ def test_a_sparse_hyperprior_on_few_data_keeps_someone(rng):
 
 def test_a_row_may_leave_with_the_class_that_explains_it():
     weights = np.array([5.0, 3.0, 0.2])
-    solution = maximise(Mixture.of(np.eye(3), weights=weights, alpha=0.5), tol=1e-6)
+    solution = maximise(Mixture(np.eye(3), weights=weights, alpha=0.5), tol=1e-6)
     np.testing.assert_allclose(solution.value, [4.5 / 7, 2.5 / 7, 0])
     assert solution.status == "stationary"
 
 
 def test_a_sparse_hyperprior_may_run_out_of_iterations(rng):
-    problem = Mixture.of(rng.dirichlet(np.ones(4), 50), alpha=0.9)
+    problem = Mixture(rng.dirichlet(np.ones(4), 50), alpha=0.9)
     solution = maximise(problem, tol=1e-6, max_iter=2)
     assert (solution.status, solution.gap, solution.n_iter) == ("not_converged", None, 2)
 
@@ -434,7 +434,7 @@ def test_a_lopsided_start_does_not_lead_in_circles():
     )
     counts = np.array([45.0, 17.0, 42.0, 102.0, 2.0])
     start = np.array([0.6, 0.25, 0.1, 0.04, 0.01])
-    solution = maximise(Mixture.of(C, weights=counts), tol=1e-6, start=start)
+    solution = maximise(Mixture(C, weights=counts), tol=1e-6, start=start)
     assert solution.status == "certified"
 
 
@@ -528,7 +528,7 @@ def test_a_sample_that_misleads_only_costs_time(posterior_problem, naive, passes
     """The rows it takes, every eighth, are of one class alone."""
     A = posterior_problem(4, 70_000, spread=0.5)[0].A.copy()
     A[::8] = [0.97, 0.01, 0.01, 0.01]
-    problem = Mixture.of(A)
+    problem = Mixture(A)
     solution = maximise(problem, tol=POSTERIOR_TOL)
     check(solution, naive(A, 1.0, 1.0), POSTERIOR_TOL)
     assert sum(of is problem for of, *_ in passes) <= 25
@@ -558,7 +558,7 @@ def test_dear_passes_are_few(posterior_problem, naive, alpha, dtype, misleads, m
     if misleads:
         A[::8] = [0.97, 0.01, 0.01, 0.01]
     scale, table = np.array([1.0, 2.0, 1e8, 0.5]), DearTable(A)
-    solution = maximise(Mixture.of(table, scale=scale, alpha=alpha), tol=1e-4)
+    solution = maximise(Mixture(table, scale=scale, alpha=alpha), tol=1e-4)
     check(solution, naive(A.astype(np.float64) * scale, 1.0, alpha), 1e-4)
     assert table.n_passes <= most
 
@@ -567,7 +567,7 @@ def test_dear_passes_are_few(posterior_problem, naive, alpha, dtype, misleads, m
 def test_out_of_dear_passes_the_gap_is_still_true(posterior_problem, naive, max_iter):
     A = posterior_problem(4, 70_000, spread=0.5)[0].A.copy()
     A[::8] = [0.97, 0.01, 0.01, 0.01]
-    solution = maximise(Mixture.of(DearTable(A)), tol=1e-6, max_iter=max_iter)
+    solution = maximise(Mixture(DearTable(A)), tol=1e-6, max_iter=max_iter)
     assert solution.n_iter <= max_iter + 2
     assert solution.gap == pytest.approx(naive(A, 1.0, 1.0).gap(solution.value), abs=1e-6)
 
@@ -576,7 +576,7 @@ def test_rows_without_a_class_are_passed_over_where_passes_are_dear(rng, naive):
     A = rng.dirichlet(np.ones(4), 70_000)
     A[::5] = np.eye(4)[2]
     scale, table = np.array([1.0, 2.0, 0.0, 0.5]), DearTable(A)
-    solution = maximise(Mixture.of(table, scale=scale), tol=1e-4, start=np.array([1, 1, 0, 1]) / 3)
+    solution = maximise(Mixture(table, scale=scale), tol=1e-4, start=np.array([1, 1, 0, 1]) / 3)
     kept = (A * scale)[A[:, 2] < 1]
     check(solution, naive(kept, 1.0, 1.0), 1e-4)
     assert table.n_passes <= 7
@@ -592,6 +592,6 @@ def test_a_pass_for_both_derivatives_finds_what_two_find(posterior_problem):
 
 def test_a_loose_tolerance_leaves_some_class():
     A = np.random.default_rng(17).dirichlet(np.full(20, 5.0), 192)[149:]
-    found = maximise(Mixture.of(A, scale=np.full(20, 20.0)), tol=10.0, start=np.full(20, 0.05))
+    found = maximise(Mixture(A, scale=np.full(20, 20.0)), tol=10.0, start=np.full(20, 0.05))
     assert found.value.sum() == pytest.approx(1)
     assert found.gap <= 10

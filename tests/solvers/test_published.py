@@ -48,7 +48,7 @@ def test_em_stops_by_the_papers_rule(posteriors, alpha, max_steps):
     y_proba, source = posteriors
     p, steps = paper_em(y_proba, source, alpha, 0.001, max_steps)
     assert steps == 3 or 3 < steps < 1000
-    problem = Mixture.of(y_proba, scale=1 / source, alpha=alpha)
+    problem = Mixture(y_proba, scale=1 / source, alpha=alpha)
     start = np.full(source.size, 1 / source.size)
     found = expectation_maximisation(problem, start, tol=0.01, n_steps=max_steps)
     assert L2_THRESHOLD == 0.001
@@ -67,7 +67,7 @@ def test_gradient_ascent_takes_the_papers_steps(zoo, naive, rng, alpha, rate):
     C = zoo.confusion("diagonal", 6, rng)
     n = zoo.counts("sparse", C, rng)
     alpha = zoo.hyperprior(alpha, 6, rng)
-    plain, problem = naive(C, n, alpha), Mixture.of(C, weights=n, alpha=alpha)
+    plain, problem = naive(C, n, alpha), Mixture(C, weights=n, alpha=alpha)
     p = start = rng.dirichlet(np.ones(6))
     for steps in range(1, 8):
         p = project(p + rate * plain.gradient(p) / plain.total)
@@ -79,7 +79,7 @@ def test_gradient_ascent_takes_the_papers_steps(zoo, naive, rng, alpha, rate):
 def test_gradient_ascent_keeps_the_best_learning_rate(zoo, naive, rng):
     C = zoo.confusion("diagonal", 10, rng)
     n = zoo.counts("model", C, rng)
-    plain, problem, start = naive(C, n), Mixture.of(C, weights=n), np.full(10, 0.1)
+    plain, problem, start = naive(C, n), Mixture(C, weights=n), np.full(10, 0.1)
     single = {
         rate: gradient_ascent(problem, start, tol=1e-6, n_steps=40, learning_rates=(rate,))
         for rate in LEARNING_RATES
@@ -94,7 +94,7 @@ def test_gradient_ascent_keeps_the_best_learning_rate(zoo, naive, rng):
 
 def test_gradient_ascent_takes_1000_steps_or_comes_to_rest(posteriors):
     y_proba, source = posteriors
-    problem, start = Mixture.of(y_proba, scale=1 / source), source
+    problem, start = Mixture(y_proba, scale=1 / source), source
     assert N_STEPS == 1000
     slow = gradient_ascent(problem, start, tol=1e-9, learning_rates=(1e-6,))
     assert slow.n_iter == 1000
@@ -115,7 +115,7 @@ def test_the_gap_is_true_and_the_certified_solver_no_worse(posteriors, naive, so
     y_proba, source = posteriors
     y_proba = y_proba.astype(dtype)
     plain = naive(y_proba.astype(float) / source, 1.0, alpha)
-    problem = Mixture.of(y_proba, scale=1 / source, alpha=alpha)
+    problem = Mixture(y_proba, scale=1 / source, alpha=alpha)
     best = maximise(problem, tol=1e-9)
     for tol in (1e-6, 1e3):
         found = solve(problem, source, tol=tol, n_steps=30)
@@ -131,7 +131,7 @@ def test_the_gap_is_true_and_the_certified_solver_no_worse(posteriors, naive, so
 @pytest.mark.parametrize("solve", [expectation_maximisation, gradient_ascent])
 def test_there_is_no_gap_where_the_problem_is_not_concave(posteriors, solve):
     y_proba, source = posteriors
-    found = solve(Mixture.of(y_proba, scale=1 / source, alpha=0.9), source, tol=1e3)
+    found = solve(Mixture(y_proba, scale=1 / source, alpha=0.9), source, tol=1e3)
     assert found.gap is None
     assert found.status == "not_converged"
     assert np.isfinite(found.value).all()
@@ -141,7 +141,7 @@ def test_there_is_no_gap_where_the_problem_is_not_concave(posteriors, solve):
 def test_an_ascent_with_alpha_below_1_does_not_turn_round(n):
     """T = n + K (alpha - 1) is 0 or less, yet the way is up: as far as SciPy gets, or farther."""
     A = np.array([[0.7, 0.2, 0.1, 0.1], [0.3, 0.4, 0.2, 0.1]])[np.arange(n) % 2]
-    problem = Mixture.of(A, alpha=0.5)
+    problem = Mixture(A, alpha=0.5)
     assert problem.total == n - 2
     start = np.array([0.1, 0.2, 0.3, 0.4])
     found = gradient_ascent(problem, start, tol=1e-6)
@@ -188,7 +188,7 @@ def test_the_released_calibration_takes_as_many_steps_as_told(n_steps):
 def test_the_released_ascent_halves_its_rate(posteriors, naive, alpha, halved_every, floor):
     y_proba, source = posteriors
     plain = naive(y_proba / source)
-    problem = Mixture.of(y_proba, scale=1 / source, alpha=alpha)
+    problem = Mixture(y_proba, scale=1 / source, alpha=alpha)
     p, rate = source, 0.1
     for step in range(8):
         slope = plain.gradient(p) + (alpha - 1) / np.maximum(p, floor)
@@ -210,8 +210,8 @@ def test_the_released_ascent_halves_its_rate(posteriors, naive, alpha, halved_ev
 def test_the_released_ascent_ends_above_0_where_the_hyper_prior_says_so():
     """Rows speak for class 0 alone: others reach 0, but those with an alpha above 1 may not."""
     A, start = np.tile([0.9, 0.05, 0.05], (100, 1)), np.full(3, 1 / 3)
-    free = Mixture.of(A, alpha=np.array([2.0, 1.0, 1.0]))
-    held = Mixture.of(A, alpha=np.array([1.0, 1.0, 1.01]))
+    free = Mixture(A, alpha=np.array([2.0, 1.0, 1.0]))
+    held = Mixture(A, alpha=np.array([1.0, 1.0, 1.01]))
     options = {"tol": 1e-6, "learning_rate": 10.0, "n_steps": 1}
     np.testing.assert_array_equal(released_ascent(free, start, **options).value, [1, 0, 0])
     np.testing.assert_array_equal(released_ascent(held, start, **options).value, start)

@@ -10,12 +10,12 @@ and every BLAS call inside it runs on one thread.
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from ctypes import CDLL
 from functools import cache, cached_property
 from itertools import pairwise
 from threading import RLock, local
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -159,16 +159,6 @@ def multiply(A: Floats, x: Vector) -> Vector:
 
 
 @contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Limit every BLAS to one thread; safe to nest and to enter from several threads."""
-    _BLAS_LIMIT.enter()
-    try:
-        yield
-    finally:
-        _BLAS_LIMIT.leave()
-
-
-@contextmanager
 def memory_kept() -> Iterator[None]:
     """Let freed memory be used again in a process that was told to give it back at once.
 
@@ -201,66 +191,65 @@ class _Own(local):
     users = 0
 
 
-class _BlasLimit:
-    """Counts who needs single-threaded BLAS, so that nested and concurrent users restore it once.
+class single_threaded_blas(ContextDecorator):  # noqa: N801
+    """Limit every BLAS to one thread; safe to nest and to enter from several threads.
 
-    A process may be forked at any time. The child has only the thread that forked: nobody would
-    release the locks of the others there, or restore their limits.
+    The class counts its users, so that the last of them restores the limits. A process may be
+    forked at any time. The child has only the thread that forked: nobody would release the locks of
+    the others there, or restore their limits.
     """
 
-    def __init__(self) -> None:
-        self.lock, self.users, self.own = RLock(), 0, _Own()
-        self.limited: list[tuple[Any, int]] = []
+    lock, own = RLock(), _Own()
+    users = 0
+    limited: ClassVar[list[tuple[Any, int]]] = []
 
-    def enter(self) -> None:
-        with self.lock:
-            self.users, self.own.users = self.users + 1, self.own.users + 1
-            if self.users == 1:
-                # one that runs on one thread anyway is skipped: for few rows even this costs time
-                self.limited = [(blas, n) for blas in _all_blas() if (n := blas.num_threads) != 1]
-                if self.limited:
-                    self._set_threads(1)
+    def __enter__(self) -> None:
+        limit = single_threaded_blas
+        with limit.lock:
+            limit.users, limit.own.users = limit.users + 1, limit.own.users + 1
+            if limit.users > 1:
+                return
+            # one that runs on one thread anyway is skipped: for few rows even this costs time
+            limit.limited = []
+            for blas in _all_blas():
+                if (n := blas.num_threads) != 1:
+                    limit.limited.append((blas, n))
+            if limit.limited:
+                limit.set_threads(1)
 
-    def leave(self) -> None:
-        with self.lock:
-            self.users, self.own.users = self.users - 1, self.own.users - 1
-            if self.users == 0 and self.limited:
-                self._set_threads()
+    def __exit__(self, *_: object) -> None:
+        limit = single_threaded_blas
+        with limit.lock:
+            limit.users, limit.own.users = limit.users - 1, limit.own.users - 1
+            if limit.users == 0 and limit.limited:
+                limit.set_threads()
 
-    def before_fork(self) -> None:
-        """Wait until no other thread is changing limits."""
-        self.lock.acquire()
-
-    def after_fork(self) -> None:
-        """Continue in the parent."""
-        self.lock.release()
-
-    def after_fork_in_child(self) -> None:
+    @classmethod
+    def after_fork_in_child(cls) -> None:
         """Forget the users that the child does not have."""
-        self.lock = RLock()
-        others, self.users = self.users - self.own.users, self.own.users
-        if others and not self.users and self.limited:
-            self._set_threads()
+        cls.lock = RLock()
+        others, cls.users = cls.users - cls.own.users, cls.own.users
+        if others and not cls.users and cls.limited:
+            cls.set_threads()
 
-    def _set_threads(self, n_threads: int | None = None) -> None:
+    @classmethod
+    def set_threads(cls, n_threads: int | None = None) -> None:
         """Set the threads of what is limited, or those that it had.
 
         Since version 3.8 threadpoolctl lets no other thread change OpenBLAS until a `with` ends:
         the one at the end changes nothing, and lets any thread restore the limits.
         """
-        for blas, before in self.limited:
+        for blas, before in cls.limited:
             blas.set_num_threads(n_threads or before)
         with _controller().limit():
             pass
 
 
-_BLAS_LIMIT = _BlasLimit()
-
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(
-        before=_BLAS_LIMIT.before_fork,
-        after_in_parent=_BLAS_LIMIT.after_fork,
-        after_in_child=_BLAS_LIMIT.after_fork_in_child,
+        before=lambda: single_threaded_blas.lock.acquire(),  # once no other thread changes limits
+        after_in_parent=lambda: single_threaded_blas.lock.release(),
+        after_in_child=single_threaded_blas.after_fork_in_child,
     )
 
 

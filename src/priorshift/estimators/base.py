@@ -15,14 +15,14 @@ from priorshift._typing import Mask, Vector
 from priorshift.border import (
     NO_PRIOR,
     Rows,
-    check_alpha,
+    Table,
+    as_array,
     check_choice,
     check_count,
-    check_counts,
+    check_numbers,
     check_positive,
     check_source_mass,
     dense,
-    is_array,
     order_in_words,
     some,
 )
@@ -51,8 +51,9 @@ from priorshift.solvers import (
     maximise,
     undetermined,
 )
+from priorshift.text import brief
 
-Batch = Literal["counts", "posteriors", "calibrated"]
+Batch = Literal["counts", "calibrated"]
 """How the priors of many groups are estimated together."""
 
 UNKNOWN_SOURCE = "unknown: a confusion matrix alone does not tell them"
@@ -106,6 +107,8 @@ class PriorEstimator(BaseEstimator):
     """How the class finds the priors of many groups at once: see `batch`."""
     _evidence: Evidence
     """What validation said, as `fit` read it."""
+    _denominator: Any
+    """Priors under which outputs are posteriors, once calibrated; None where unknown."""
     source_priors_: Vector
     source_priors_from_: str
 
@@ -113,9 +116,9 @@ class PriorEstimator(BaseEstimator):
     def batch(self) -> Batch | None:
         """How `estimate_groups` solves for all groups at once; None: each group by itself.
 
-        By "counts" of decisions, in `_priors_of_groups`; by the likelihood of "posteriors"; or by
-        soft decisions of "calibrated" outputs. A class that finds priors in another way than the
-        one that says how starts again from None.
+        By "counts" of decisions, in `_priors_of_groups`, or by soft decisions of "calibrated"
+        outputs. A class that finds priors in another way than the one that says how starts again
+        from None.
         """
         for cls in type(self).__mro__:
             if "_batch" in vars(cls):
@@ -173,12 +176,12 @@ class PriorEstimator(BaseEstimator):
     def _hyper_prior(self) -> Vector:
         """Alpha of the Dirichlet hyper-prior per class; 1 where there is none."""
         K = self.classes_.size
-        return check_alpha(self.alpha, K) if hasattr(self, "alpha") else np.ones(K)
-
-    @property
-    def _denominator(self) -> Any:
-        """Priors under which outputs are posteriors, once calibrated; None where unknown."""
-        return self.source_priors_ if self._evidence.source_known else None
+        if not hasattr(self, "alpha"):
+            return np.ones(K)
+        alpha = check_numbers(self.alpha, ((), (K,)), "alpha", "one for all, or one per class")
+        if not (alpha > 0).all():
+            raise ValueError(f"alpha must be finite and above 0; got {brief(self.alpha)}.")
+        return np.broadcast_to(alpha, (K,))
 
     # Fitting
 
@@ -236,7 +239,7 @@ class PriorEstimator(BaseEstimator):
         )
         rows = evidence.rows
         # rows that are read in blocks are not kept
-        kept = rows is None or is_array(rows.y_proba)
+        kept = rows is None or not isinstance(rows.y_proba, Table)
         self._settle(evidence if kept else replace(evidence, rows=None))
         if rows is not None:
             if (said := order_in_words(rows.y_proba, rows.y, self.classes_)) is not None:
@@ -323,16 +326,17 @@ class PriorEstimator(BaseEstimator):
         labels (p^N).
         """
         learned = self._learn(evidence)
-        labels = evidence.source_label_priors
+        source, labels = learned["source_priors_"], evidence.source_label_priors
         self._evidence, self.classes_ = evidence, evidence.classes
         self.n_features_in_ = evidence.classes.size
+        self._denominator = source if evidence.source_known else None
         if evidence.confusion is not None:
             self.confusion_ = evidence.confusion
         for name, value in learned.items():
             setattr(self, name, value)
         if not evidence.source_known:
             self.source_priors_from_ = UNKNOWN_SOURCE
-        self.source_label_priors_ = self.source_priors_ if labels is None else labels
+        self.source_label_priors_ = source if labels is None else labels
         return self
 
     def _warn_of_mismatch(self, evidence: Evidence) -> None:
@@ -517,7 +521,8 @@ class PriorEstimator(BaseEstimator):
                 "counts must be DecisionCounts, as DecisionCounts.from_arrays(y_proba, "
                 f"decision=...) returns; got {type(counts).__name__}."
             )
-        values = check_counts(counts)
+        values = as_array(counts, "counts")
+        values = check_numbers(values, ((values.size,),), "counts", "one per class", least=0)
         if (values % 1).any():
             raise ValueError(
                 "counts must be whole numbers, how often each class was decided for; got "

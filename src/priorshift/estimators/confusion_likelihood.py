@@ -109,7 +109,7 @@ class CML(PriorEstimator):
         """Solve with one row per decision: the confusion matrix in use, weighted by the counts."""
         seen, counts = target.seen, target.counts.counts
         C = self._columns[:, seen]
-        problem = Mixture.of(C, weights=counts, alpha=self._hyper_prior[seen])
+        problem = Mixture(C, weights=counts, alpha=self._hyper_prior[seen])
         _report_impossible(problem, float(counts.sum()))
         start = target.among_seen(self.source_priors_)
         solution = self._maximise(problem, start, self._published)
@@ -351,7 +351,7 @@ class JointLikelihood(PriorEstimator):
         counts = confusion.in_samples() if self._evidence.decisions_only else confusion.counts
         counted = counts + self.shrinkage_ * self.model_confusion_
         V, n = counted[:, target.seen], target.counts.counts
-        _report_impossible(Mixture.of(V, weights=n), float(n.sum()))
+        _report_impossible(Mixture(V, weights=n), float(n.sum()))
         start = target.among_seen(self.source_priors_)
         _, solution = maximise_jointly(V, n, alpha, tol=tol, max_iter=max_iter, start=start)
         if solution.status == "not_converged":
@@ -405,7 +405,7 @@ def _learn_shrinkage(
 
 def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float:
     """Return the strength that makes held-out decisions most likely."""
-    folds = deal_folds(rows.labels, 5, True, 0)
+    folds = deal_folds(rows.y, 5, True, 0)
     likelihoods = np.zeros(STRENGTHS.size)
     names = np.unique(folds)
     if names.size < 2:

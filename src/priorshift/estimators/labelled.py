@@ -34,13 +34,13 @@ from priorshift._typing import Indices, Vector
 from priorshift.border import (
     Block,
     Rows,
+    Table,
     as_array,
     check_choice,
     check_fraction,
     check_level,
     check_priors,
     check_square,
-    is_array,
     map_reduce,
     take_rows,
 )
@@ -60,7 +60,6 @@ from priorshift.exceptions import argument
 from priorshift.intervals import (
     IntervalRequest,
     PriorInterval,
-    bootstrap_draws,
     bootstrap_interval,
     poisson_weights,
     refute_calibration,
@@ -481,24 +480,20 @@ class SemiSupervisedEM(PriorEstimator):
         """Whether `fit` keeps validation row by row: to calibrate on it."""
         return self.calibrator is not None
 
-    @property
-    def _denominator(self) -> Vector:
-        return self.source_priors_ if self._calibrated is None else self._calibrated.source_priors_
-
     def _learn(self, evidence: Evidence) -> dict[str, Any]:
         rows = evidence.rows
         if self.calibrator is not None:
             check_choice(self.calibrator, ("auto", *FAMILIES), "calibrator")
-        calibrated, must = None, False
-        if self.calibrator is not None and rows is not None and rows.y is not None:
-            known = rows.y_proba, rows.y, rows.sample_weight, evidence.best_labels
-            must = self.calibrator != "auto" or refute_calibration(*known) is not None
-        if must:
-            assert rows is not None
-            name: Any = "bcts" if self.calibrator == "auto" else self.calibrator
-            calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
-            calibrated._settle(evidence.count(rows, "soft"))
-        return {**super()._learn(evidence), "_calibrated": calibrated}
+        learned = super()._learn(evidence) | {"_calibrated": None}
+        if self.calibrator is None or rows is None or rows.y is None:
+            return learned
+        known = rows.y_proba, rows.y, rows.sample_weight, evidence.best_labels
+        if self.calibrator == "auto" and refute_calibration(*known) is None:
+            return learned
+        name: Any = "bcts" if self.calibrator == "auto" else self.calibrator
+        calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
+        calibrated._settle(evidence.count(rows, "soft"))
+        return learned | {"_calibrated": calibrated, "_denominator": calibrated.source_priors_}
 
     def _warn_of_mismatch(self, evidence: Evidence) -> None:
         if self._calibrated is None:
@@ -535,8 +530,7 @@ class SemiSupervisedEM(PriorEstimator):
             times = None if rows is None else poisson_weights(rows.shape[0], rng)
             return self._solution(rows, drawn, times).value
 
-        draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
-        bounds = bootstrap_interval(draws, found.priors, found.priors, found.n_target, request)
+        bounds = bootstrap_interval(replicate, found.priors, found.priors, found.n_target, request)
         return found.with_interval(bounds, request)
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
@@ -560,7 +554,7 @@ class SemiSupervisedEM(PriorEstimator):
         rows = y_proba
         if labelled.size:
             others = np.delete(np.arange(y_proba.shape[0]), labelled)
-            if not is_array(y_proba) and others.size * y_proba.shape[1] > MOST_CELLS:
+            if isinstance(y_proba, Table) and others.size * y_proba.shape[1] > MOST_CELLS:
                 raise ValueError(
                     f"SemiSupervisedEM needs the {others.size:,} rows without a label in memory, "
                     "which are too many; use PPI, which goes through any number of them, or give "

@@ -235,7 +235,7 @@ def validation_covariance(rows: Validation, conditional: Vector, priors: Vector)
     No S_k is formed: every row counts by :math:`p_y^2 / (n_y (n_y - 1))`. Of a class with
     one sample, that sample's distance from nothing is unknown: it counts as the average class does.
     """
-    y, weight = rows.labels, rows.weight
+    y, weight = rows.y, rows.weight
     n = np.bincount(y, weight, priors.size)
     several = n > 1
     factor = np.zeros_like(n)
@@ -340,9 +340,9 @@ def solve_in_rounds(
     change; and the number of rounds.
     """
     seen, m = target.seen, target.size
-    weight, y = rows.weight * seen[rows.labels], (np.cumsum(seen) - 1)[rows.labels]
+    weight, y = rows.weight * seen[rows.y], (np.cumsum(seen) - 1)[rows.y]
     source, n = _among(rows.y_proba, seen), weight.sum()
-    p = np.bincount(rows.labels, rows.weight, seen.size)[seen]
+    p = np.bincount(rows.y, rows.weight, seen.size)[seen]
     p = p / p.sum()
 
     def equations() -> Vector:

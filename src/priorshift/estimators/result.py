@@ -521,7 +521,8 @@ def priors_table(found: PriorEstimate, most: int = MAX_ROWS) -> tuple[list[str],
     columns["target"] = map(percent, found.priors)
     if source is not None:
         columns |= {"points": map(points, change), "ratio": map(number, found.ratio)}
-    if found.interval is not None:
+    # shares that were counted, as every row has a label, have bounds without width
+    if found.interval is not None and np.ptp(found.interval, axis=1).any():
         lower, upper = (map(percent, bound) for bound in found.interval.T)
         columns[at_level(found.confidence_level)] = map("{} to {}".format, lower, upper)
     rows = [list(row) for row in zip(*columns.values(), strict=True)]
@@ -536,7 +537,7 @@ def priors_notes(found: PriorEstimate, most: int = MAX_ROWS) -> list[str]:
         f"{found.status}: {ADVICE[found.status]}",
         f"source priors: {found.source_priors_from}",
     ]
-    if found.interval is not None:
+    if found.interval is not None and np.ptp(found.interval, axis=1).any():
         notes.insert(0, found.interval_in_words())
     if found.classes.size > most:
         which = "are largest" if found.source_priors is None else "moved most"

@@ -226,19 +226,11 @@ def _posterior(
 ) -> tuple[Vector, Vector, int, bool]:
     """Average posterior means by marginal likelihood; return how they differ as well."""
     K = source_priors.size
-    likelihood = Mixture(
-        problem.A,
-        problem.scale,
-        problem.weights,
-        np.zeros(K),
-        problem.total - float(problem.excess.sum()),
-        problem.impossible,
-    )
     logs, means, n_iter, converged = [], [], 0, True
     for centre in (source_priors, np.full(K, 1 / K)):
         for concentration in CONCENTRATIONS:
             prior = np.maximum(concentration * K * centre, 1e-12)
-            found = dirichlet_posterior(likelihood, prior, tempering=tempering, start=start)
+            found = dirichlet_posterior(problem, prior, tempering=tempering, start=start)
             start, n_iter = found.mean, n_iter + found.n_iter
             converged = converged and found.converged
             logs.append(found.log_marginal - np.log(concentration))

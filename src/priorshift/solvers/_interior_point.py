@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from priorshift._typing import Indices, Mask, Vector
-from priorshift.solvers._mixture import Mixture, Mixtures, Point, Solver, factorise, inside
+from priorshift.solvers._mixture import Mixture, Mixtures, Point, Solver, factorise
 
 COARSE_GAP = 0.1
 """Gap in nats up to which passes in float32 make progress; below it they add up in float64."""
@@ -99,8 +99,9 @@ def interior_point(
 ) -> tuple[Point, int]:
     """Solve one problem for alpha >= 1; return the best point and the number of evaluations."""
     exact = curvature.exact or problem.A.dtype == np.float64
+    p = np.maximum(start, 1e-3 / start.size)[None]  # one near the boundary blocks steps
     found, n_iter, exact = interior_points(
-        Alone(problem), inside(start)[None], tol, max_iter, curvature, exact=exact
+        Alone(problem), p / p.sum(), tol, max_iter, curvature, exact=exact
     )
     p, _, likelihood, slope, gradient, gap = (of[0] for of in vars(found).values())
     objective = float(likelihood + problem.excess @ np.log(np.maximum(p, TINY)))
@@ -258,27 +259,18 @@ def reach(v: Vector, dv: Vector, fraction: float = 0.99) -> Vector:
     return np.minimum(1.0, fraction * room.min(axis=-1, keepdims=True))
 
 
-MANY_CLASSES = 500
-"""Above this, sparse rows are solved without a Hessian: three times as fast at K = 1000 and five
-times at K = 2000, measured with 50 scores per row."""
-
 ACCURACY = 0.03
 MOST_PRODUCTS = 100
 """Conjugate gradients end at this share of the residual, or after so many products."""
 
 
-ROWS_PER_CLASS = 20
-MIN_ROWS = 4096
-"""Rows of the Hessian's sample, the cheapest overall in measurements at K = 100 to 1000."""
+def secant_terms(step: Vector, change: Vector, predicted: Vector) -> list[tuple[Vector, float]]:
+    """Return the v and c of the terms v v^T / c that BFGS adds to H.
 
-FEW_CLASSES = 64
-"""Up to here the whole Hessian is cheap, and vectors of length n are not small beside the data."""
-
-
-def sample_size(problem: Mixture) -> int:
-    """Return how many rows a Hessian is computed from: all of them, where that is cheap."""
-    n, K = problem.A.shape
-    return n if K <= FEW_CLASSES else min(n, max(ROWS_PER_CLASS * K, MIN_ROWS))
+    The gradient fell by `change` along a step, for which H has `predicted` another fall.
+    """
+    expected, seen = float(step @ predicted), float(step @ change)
+    return [(change, seen), (predicted, -expected)] if seen > 1e-8 * expected > 0 else []
 
 
 class Curvature:
@@ -300,23 +292,10 @@ class Curvature:
 
     def learn(self, step: Vector, change: Vector) -> None:
         """Correct H along a step by which the gradient fell so far (BFGS)."""
-        if self.exact:
-            return
-        step, change = step[0], change[0] / self.problem.total
-        predicted = self.product(step)
-        expected, seen = float(step @ predicted), float(step @ change)
-        if seen > 1e-8 * expected > 0:
-            self.correct(change, seen)
-            self.correct(predicted, -expected)
-
-    def product(self, x: Vector) -> Vector:
-        """Return H x."""
-        product: Vector = self.H @ x
-        return product
-
-    def correct(self, vector: Vector, divisor: float) -> None:
-        """Add vector vector^T / divisor to H."""
-        self.H += np.outer(vector, vector / divisor)
+        if not self.exact:
+            change = change[0] / self.problem.total
+            for vector, divisor in secant_terms(step[0], change, self.H @ step[0]):
+                self.H += np.outer(vector, vector / divisor)
 
     def solver(self, diagonal: Vector, todo: Indices) -> Solver:  # noqa: ARG002
         """Return what solves (H + diag(diagonal)) x = b; the first axis of b has length 1."""
@@ -342,10 +321,14 @@ class MatrixFree(Curvature):
             product += factor * float(vector @ x) * vector
         return product
 
-    def correct(self, vector: Vector, divisor: float) -> None:
-        """Add vector vector^T / divisor."""
-        self.learnt.append((vector, 1 / divisor))
-        self.diagonal = np.maximum(self.diagonal + vector**2 / divisor, 1e-3 * self.diagonal)
+    def learn(self, step: Vector, change: Vector) -> None:
+        """Remember the same corrections as vectors."""
+        if not self.exact:
+            change = change[0] / self.problem.total
+            for vector, divisor in secant_terms(step[0], change, self.product(step[0])):
+                self.learnt.append((vector, 1 / divisor))
+                more = self.diagonal + vector**2 / divisor
+                self.diagonal = np.maximum(more, 1e-3 * self.diagonal)
 
     def solver(self, diagonal: Vector, todo: Indices) -> Solver:  # noqa: ARG002
         """Return a function that approximately solves (H + diag(diagonal)) x = b."""

@@ -29,7 +29,7 @@ def maximise_jointly(
     """
 
     def best_priors(C: Vector, start: Vector) -> Vector:
-        problem = Mixture.of(C, weights=n, alpha=alpha)
+        problem = Mixture(C, weights=n, alpha=alpha)
         return maximise(problem, tol=1e-9, start=start).value
 
     def objective(C: Vector, p: Vector) -> float:  # cells without counts are left out

@@ -15,7 +15,7 @@ likelihood. Where Newton's matrix is too large or its steps do not help, the int
 `_interior_point` takes over; for very many classes it forms no matrix. Many problems at once take
 its steps from the start, with one batch of K x K systems per step; the few that rounding stops
 early are solved alone. Groups may share their rows, such as a confusion matrix, or each have their
-own, such as posteriors (`maximise_by_group`).
+own.
 """
 
 import math
@@ -23,12 +23,10 @@ from typing import overload
 
 import numpy as np
 
-from priorshift._typing import Floats, Indices, Vector
-from priorshift.border import is_wide, map_rows, single_threaded_blas
+from priorshift._typing import Vector
+from priorshift.border import SparseTable, map_rows, single_threaded_blas
 from priorshift.solvers._interior_point import (
     COARSE_GAP,
-    FEW_CLASSES,
-    MANY_CLASSES,
     SHORTEN,
     TINY,
     Curvature,
@@ -37,13 +35,24 @@ from priorshift.solvers._interior_point import (
     Points,
     interior_point,
     interior_points,
-    sample_size,
+    secant_terms,
 )
-from priorshift.solvers._mixture import Mixture, Mixtures, Point, factorise, inside
+from priorshift.solvers._mixture import Mixture, Mixtures, Point, factorise
 from priorshift.solvers._solution import Solution, Solutions, Status
 
 STATIONARY = 1e-10
 """L1 change of p at which EM for a problem that is not concave counts as stationary."""
+
+FEW_CLASSES = 64
+"""Up to here the whole Hessian is cheap, and vectors of length n are not small beside the data."""
+
+ROWS_PER_CLASS = 20
+MIN_ROWS = 4096
+"""Rows of the Hessian's sample, the cheapest overall in measurements at K = 100 to 1000."""
+
+MANY_CLASSES = 500
+"""Above this, sparse rows are solved without a Hessian: three times as fast at K = 1000 and five
+times at K = 2000, measured with 50 scores per row."""
 
 LEAPS = 4
 """Extrapolations before Newton's steps; more gain little (measured at K = 10,000)."""
@@ -54,6 +63,8 @@ LEAST_SHARE = 0.1
 LEAST_LEFT = 0.01
 """Share of its prior that a class keeps in any one step."""
 
+LEAST_START = 1e-3
+"""Each class starts from this share of equal priors at least: one near 0 blocks steps."""
 
 MARGIN = 0.01
 """Where EM only just reaches the tolerance, one Newton step follows to get well within it."""
@@ -61,14 +72,9 @@ MARGIN = 0.01
 CHUNK_BYTES = 2**21
 """Newton matrices of one chunk of groups: several copies of them fit into a cache (measured)."""
 
-STACK_BYTES = 2**23
-"""Rows stacked at once; a group with more goes to the solver of one problem."""
-
-ALIKE = 1.25
-"""Groups are stacked with others up to this many times their size: at most a fifth is padding."""
-
-ROWS_FIRST, SHRINK = 2000, 8
-"""Rows a class of a sample that is solved first, and what its steps must divide the gap by."""
+ROWS_FIRST, FEWER_ROWS, SHRINK = 2000, 8, 8
+"""Rows a class of a sample that is solved first, if it has so many times fewer rows, and what its
+steps must divide the gap by."""
 
 MODEL_STEPS = 3
 """Newton's steps on a corrected sample: the first one is that of all rows."""
@@ -107,17 +113,22 @@ def maximise(
     Of many problems, every T must be above 0 and every alpha at least 1; the start is one for all.
     """
     K = problem.excess.shape[-1]
-    p = np.full(K, 1 / K) if start is None else inside(start)
+    p = np.full(K, 1 / K)
+    if start is not None:  # off the boundary: a class at 0 could never come back
+        p = np.maximum(start, LEAST_START / K)
+        p /= p.sum()
     with single_threaded_blas():
         if isinstance(problem, Mixtures):
             return _maximise_stack(problem, p, tol, max_iter)
-        if problem.A.shape[0] == 0:
+        n = problem.A.shape[0]
+        if n == 0:
             pull = np.maximum(problem.excess, 0)
             return Solution(pull / pull.sum() if pull.any() else p, "direct")
         if (problem.excess < 0).any():
             return _fixed_point(problem, p, max_iter)
-        n_rows, wide = sample_size(problem), is_wide(problem.A, MANY_CLASSES)
-        cheap = n_rows == problem.A.shape[0]  # Newton's matrix may cost a few passes, or many
+        # Newton's matrix is of all rows where it is cheap, or else of a sample
+        n_rows = n if K <= FEW_CLASSES else min(n, max(ROWS_PER_CLASS * K, MIN_ROWS))
+        wide = isinstance(problem.A, SparseTable) and problem.A.shape[1] > MANY_CLASSES
         if wide:
             point, n_iter = leap(problem, p, tol, max_iter, enough=tol)
         else:
@@ -128,7 +139,7 @@ def maximise(
             n_iter += more
         if not point.exact:  # out of iterations, yet the gap must be true
             point, n_iter = problem.at(point.p), n_iter + 1
-        if cheap:  # classes that the solution only approaches are 0, if that stays certified
+        if n_rows == n:  # classes that the solution only approaches are 0, if that stays certified
             leaving = (point.p < 1 - point.gradient / problem.total) & (problem.excess == 0)
             if leaving.any() and not leaving.all():  # all, where the tolerance is loose
                 p = np.where(leaving, 0.0, point.p)
@@ -148,33 +159,25 @@ def leap(
     Between a pair it ends only with a gap of at most `enough`.
     """
     point, n_iter, left, soon = problem.at(start, exact=False), 1, LEAPS, True
+    few = min(MOST_KEPT, problem.n_classes // CLASSES_PER_STEP)
     while n_iter + 3 <= max_iter and point.gap > tol and (left > 0 or soon):
-        middle = problem.at(em_step(problem, point), exact=False)
-        if middle.gap <= enough:
-            return middle, n_iter + 1
-        end = em_step(problem, middle)
-        ahead = problem.at(extrapolate(point.p, middle.p, end), exact=False)
-        n_iter += 2
+        middle, steps = point, [point.p]
+        for _ in range(2):
+            if len(steps) == 2:
+                middle, n_iter = problem.at(steps[1], exact=False), n_iter + 1
+                if middle.gap <= enough:
+                    return middle, n_iter
+            new = middle.p * middle.gradient / problem.total  # never lowers f
+            if not new.all():
+                new = np.maximum(new, LEAST_LEFT * middle.p)  # what is 0 could never come back
+                new /= new.sum()
+            steps.append(new)
+        ahead, n_iter = problem.at(extrapolate(*steps), exact=False), n_iter + 1
         if not ahead.objective >= middle.objective:
-            ahead, n_iter = problem.at(end, exact=False), n_iter + 1
-        soon = _converges(problem, point.gap, ahead.gap, tol)
+            ahead, n_iter = problem.at(steps[2], exact=False), n_iter + 1
+        soon = ahead.gap < point.gap and ahead.gap * (ahead.gap / point.gap) ** few <= tol
         point, left = ahead, left - 1
     return point, n_iter
-
-
-def _converges(problem: Mixture, before: float, gap: float, tol: float) -> bool:
-    """Tell whether steps like the last reach the tolerance for less than a new Hessian costs."""
-    few = min(MOST_KEPT, problem.n_classes // CLASSES_PER_STEP)
-    return gap < before and gap * (gap / before) ** few <= tol
-
-
-def em_step(problem: Mixture, point: Point) -> Vector:
-    """Return p g / T, which never lowers f, with classes kept that it would set to 0."""
-    new = point.p * point.gradient / problem.total
-    if new.all():
-        return new
-    new = np.maximum(new, LEAST_LEFT * point.p)  # a class at 0 could never come back
-    return new / new.sum()
 
 
 def extrapolate(first: Vector, second: Vector, third: Vector) -> Vector:
@@ -190,18 +193,16 @@ def extrapolate(first: Vector, second: Vector, third: Vector) -> Vector:
     return np.divide(ahead, total, out=ahead, where=total > 0)
 
 
-def _solve_sample(
-    problem: Mixture, start: Vector, tol: float, max_iter: int
-) -> tuple[Point | None, int]:
+def _solve_sample(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
     """Solve a sample of very many rows, and step from there by its Hessian while that is quick.
 
     Passes over all rows are then for gradients alone, and a few of them certify. It is slow where
     the sample misses the rows of a class that hardly mixes with others; EM is quick there.
     """
-    sample = problem.thinned(ROWS_FIRST * problem.n_classes)
-    if sample is None or max_iter <= 2:
-        return None, 0
-    p = inside(maximise(sample, tol=tol, max_iter=max_iter, start=start).value)
+    sample = problem.thinned(problem.A.shape[0] // (ROWS_FIRST * problem.n_classes))
+    p = maximise(sample, tol=tol, max_iter=max_iter, start=start).value
+    p = np.maximum(p, LEAST_START / p.size)
+    p /= p.sum()
     if getattr(problem.A, "dear", False) and problem.n_classes <= FEW_CLASSES:
         return _correct_sample(problem, sample, p, tol, max_iter)
     point, n_iter = problem.at(p), 2
@@ -264,13 +265,16 @@ def _newton(
     A Hessian is kept for the next step where that converges. One from a sample of rows is renewed
     once; then gradients correct it.
     """
-    sampled, n_iter = _solve_sample(problem, start, tol, max_iter)
-    if sampled is not None and (sampled.gap <= tol or n_iter >= max_iter):
-        return sampled, n_iter
-    curvature, kept, n_fresh = Curvature(problem, n_rows), False, 0
-    enough = MARGIN * tol if curvature.exact else tol
+    n_iter = 0
+    if problem.A.shape[0] >= FEWER_ROWS * ROWS_FIRST * problem.n_classes and max_iter > 2:
+        point, n_iter = _solve_sample(problem, start, tol, max_iter)
+        if point.gap <= tol or n_iter >= max_iter:
+            return point, n_iter
+    exact, kept, n_fresh = n_rows >= problem.A.shape[0], False, 0
+    enough = MARGIN * tol if exact else tol
     point, more = leap(problem, start, tol, max_iter - n_iter, enough=enough)
     best, n_iter, T = point, n_iter + more, problem.total
+    few = min(MOST_KEPT, problem.n_classes // CLASSES_PER_STEP)
     for _ in range(MOST_STEPS):
         if not point.exact and point.gap <= max(tol, COARSE_GAP) and n_iter < max_iter:
             best = point = problem.at(point.p)
@@ -279,9 +283,11 @@ def _newton(
             break
         enough = tol
         if not kept:
-            curvature.refresh(point.p[None], point.slope[None], None)
+            H = np.empty(0)  # make room for the new one
+            H = problem.hessian(point.p, n_rows, point.slope)
+            H /= T
             n_fresh += 1
-        step = _newton_step(problem, curvature.H, point)
+        step = _newton_step(problem, H, point)
         for shortened in range(1 if kept else MOST_TRIES):  # until it helps
             p = np.maximum(point.p + SHORTEN**shortened * step, LEAST_LEFT * point.p)
             new, n_iter = problem.at(p, exact=point.exact), n_iter + 1
@@ -290,17 +296,19 @@ def _newton(
             if fell or new.gap < point.gap:
                 break
         else:
-            if kept and curvature.exact:
+            if kept and exact:
                 kept = False
                 continue
             break
-        curvature.learn((new.p - point.p)[None], (point.slope - new.slope)[None])
-        kept = _converges(problem, point.gap, new.gap, tol)
+        kept = new.gap < point.gap and new.gap * (new.gap / point.gap) ** few <= tol
+        step, change = new.p - point.p, (point.slope - new.slope) / T
         point = new
         best = point if point.gap < best.gap else best
-        if not curvature.exact:
+        if not exact:
             if shortened:
                 break
+            for vector, divisor in secant_terms(step, change, H @ step):
+                H += np.outer(vector, vector / divisor)
             kept |= n_fresh > 1
     return best, n_iter
 
@@ -355,87 +363,7 @@ def _fixed_point(problem: Mixture, p: Vector, max_iter: int) -> Solution:
         change, stay = float(np.abs(new - p).sum()), new > 0
         if not stay[p > 0].all():  # rows that only the classes that left explain go with them
             scale, alpha = np.where(stay, problem.scale, 0.0), 1 + problem.excess
-            problem = Mixture.of(problem.A, scale=scale, weights=problem.weights, alpha=alpha)
+            problem = Mixture(problem.A, scale=scale, weights=problem.weights, alpha=alpha)
         p = new
     status: Status = "stationary" if change <= STATIONARY else "not_converged"
     return Solution(p, status, None, n_iter, point.objective)
-
-
-def maximise_by_group(
-    A: Floats,
-    codes: Indices,
-    groups: Indices,
-    *,
-    scale: Vector,
-    weights: Vector | None,
-    excess: Vector,
-    start: Vector,
-    tol: float,
-    max_iter: int,
-) -> Solutions:
-    """Maximise the objectives of groups whose rows are their own, such as posteriors.
-
-    Groups of similar size are stacked, padded with rows of weight 0, so that Newton's steps run
-    over many groups at once. A group too large to copy goes to the solver of one
-    problem; there can only be few of those.
-
-    Parameters
-    ----------
-    A : ndarray of shape (n, K)
-        Rows of all groups.
-    codes : ndarray of shape (n,)
-        Number of each row's group.
-    groups : ndarray of shape (g,)
-        Numbers of the groups to solve for; each has a row that some priors explain.
-    scale : ndarray of shape (K,)
-        Factor of each column of A.
-    weights : ndarray of shape (n,) or None
-    excess : ndarray of shape (K,)
-        alpha - 1 of the hyper-prior of every group, at least 0.
-    start : ndarray of shape (K,)
-    """
-    order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
-    first = np.cumsum(sizes) - sizes
-    value, gap = np.empty((groups.size, scale.size)), np.empty(groups.size)
-    n_iter = np.zeros(groups.size, dtype=np.intp)
-    most = max(1, STACK_BYTES // (8 * scale.size))
-    for part in _stacks(sizes[groups], most):
-        chosen = groups[part]
-        slots = np.arange(sizes[chosen].max())
-        filled = slots < sizes[chosen, None]
-        rows = order[first[chosen, None] + np.where(filled, slots, 0)]
-        weight = None if weights is None else weights[rows]
-        if slots.size > most:  # then it is the only group of its stack
-            own = None if weight is None else weight[0]
-            problem = Mixture.of(A[rows[0]], scale=scale, weights=own, alpha=1 + excess)
-            alone = maximise(problem, tol=tol, max_iter=max_iter, start=start)
-            value[part], n_iter[part] = alone.value, alone.n_iter
-            gap[part] = np.inf if alone.gap is None else alone.gap
-            continue
-        stack = A[rows].astype(np.float64, copy=False) * scale
-        used = (filled & (stack.sum(axis=2) > 0)).astype(np.float64)
-        problems = Mixtures.of(stack, used if weight is None else weight * used, excess)
-        solved = maximise(problems, tol=tol, max_iter=max_iter, start=start)
-        value[part], gap[part], n_iter[part] = solved.value, solved.gap, solved.n_iter
-    return Solutions.judged(value, gap, tol, n_iter)
-
-
-def _stacks(sizes: Indices, most: int) -> list[Indices]:
-    """Cut groups into stacks of similar size with at most `most` rows, padding included.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [stack.tolist() for stack in _stacks(np.array([5, 100, 4, 5]), 12)]
-    [[2, 0], [3], [1]]
-    """
-    order = np.argsort(sizes, kind="stable")
-    ordered = sizes[order]
-    stacks, at = [], 0
-    while at < order.size:  # one stack at a time, not one group
-        alike = int(np.searchsorted(ordered, ALIKE * ordered[at], side="right"))
-        fits = ordered[at:alike] * np.arange(1, alike - at + 1) <= most
-        size = max(1, int(np.count_nonzero(fits)))
-        stacks.append(order[at : at + size])
-        at += size
-    return stacks

@@ -25,7 +25,7 @@ from priorshift.border import (
     BLOCK_BYTES,
     Block,
     Rows,
-    is_array,
+    Table,
     map_reduce,
     map_rows,
     row_blocks,
@@ -44,9 +44,6 @@ CACHED_BLOCK_BYTES = 2**21
 """The largest block where each is converted: it stays in a cache (.06 s instead of .12, measured
 for 1.5 million float32 rows of 20 classes)."""
 
-FEWER_ROWS = 8
-"""Times fewer rows that make a sample worth solving first."""
-
 WIDE = 1e6
 """Ratio of scales above which a Hessian's rows are scaled before they are multiplied."""
 
@@ -57,7 +54,7 @@ GEMM_SPEED_UP = 16
 """A product of matrices takes far less time per multiplication than one with a vector."""
 
 NO_LIKELIHOOD = 1e-200
-"""A row up to this is 0: priors times less would underflow."""
+"""A row up to this, 0 in float32, is 0: priors times less would underflow."""
 
 LEAST_OF_FLOAT32 = 1e-20
 """Divided by a prior times less, 1 may leave float32."""
@@ -67,88 +64,77 @@ RIDGES = (0.0, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6)
 """Tried in turn, relative to the diagonal, where rounding makes Newton's matrix indefinite."""
 
 
-@dataclass
 class Mixture:
     """The data of the one problem that all likelihoods here are.
 
-    It is `f(p) = sum_i w_i log(a_i . (scale * p)) + excess . log p`, where `scale` multiplies the
-    columns, so that dividing posteriors by source priors needs no copy. Build it with `Mixture.of`,
-    which leaves out the rows that play no part in f.
+    It is `f(p) = sum_i w_i log(a_i . (scale * p)) + (alpha - 1) . log p`, where `scale` multiplies
+    the columns, so that dividing posteriors by source priors needs no copy. Rows of weight 0 and
+    rows that are numerically 0 play no part in f: an array is copied without them, and every pass
+    over a table skips them.
 
-    Attributes
+    Parameters
     ----------
     A : ndarray or Table of shape (n, K)
         Rows a_i, at least 0, float32 or float64.
-    scale : ndarray of shape (K,)
+    scale : ndarray of shape (K,), optional
         Factor of each column.
-    weights : ndarray of shape (n,) or None
-        Weight of each row, above 0; None is 1 for all.
+    weights : ndarray of shape (n,), optional
+        Weight of each row; None is 1 for all.
+    alpha : float or ndarray of shape (K,), default=1
+        Of the Dirichlet hyper-prior.
+
+    Attributes
+    ----------
     excess : ndarray of shape (K,)
-        alpha - 1 of the Dirichlet hyper-prior.
+        alpha - 1.
     total : float
         T, the weight of all rows and of the hyper-prior.
     impossible : float
         Weight of the rows left out because no p explains them: all 0, yet observed.
     """
 
-    A: Rows
-    scale: Vector
-    weights: Vector | None
-    excess: Vector
-    total: float
-    impossible: float
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         A: Rows,
         *,
         scale: Vector | None = None,
         weights: Vector | None = None,
         alpha: float | Vector = 1.0,
-    ) -> "Mixture":
-        """Build the problem; rows of weight 0 and rows that are numerically 0 are left out.
-
-        An array is copied without them. A table stays as it is: every pass skips them.
-        """
-        scale = np.ones(A.shape[1]) if scale is None else scale
-        excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, scale.shape)
-        if weights is None and not is_array(A):
-            impossible = (
-                float(map_reduce(partial(_impossible, scale), A)) if (scale == 0).any() else 0.0
-            )
-            mass = A.shape[0] - impossible
-        else:
-            array: Any = A
-            least = A.dtype.type(NO_LIKELIHOOD)  # 0 in float32
-            possible = np.concatenate(
-                map_rows(lambda rows: times(array[rows], scale) > least, A.shape[0], work=A.size)
-            )
+    ) -> None:
+        n, K = A.shape
+        scale = np.ones(K) if scale is None else scale
+        rows: Any = A
+        in_memory, lacking, impossible = not isinstance(A, Table), not scale.all(), 0.0
+        if weights is None and (in_memory or lacking):
+            impossible = float(map_reduce(partial(_impossible, scale), A))
+        if weights is not None or (in_memory and (lacking or impossible)):
+            u = times(rows, scale)
+            possible = u > A.dtype.type(NO_LIKELIHOOD)
             keep = possible if weights is None else possible & (weights > 0)
             # what is left of a row without some classes may be too small to divide by
-            if (scale == 0).any() and times(array, scale)[keep].min(initial=1.0) < LEAST_OF_FLOAT32:
-                array = array.astype(np.float64, copy=False)
-            impossible = float((~possible if weights is None else weights[~possible]).sum())
-            A = array
+            if lacking and u[keep].min(initial=1.0) < LEAST_OF_FLOAT32:
+                rows = rows.astype(np.float64, copy=False)
+            if weights is not None:
+                impossible = float(weights[~possible].sum())
             if not keep.all():
-                A, weights = array[keep], None if weights is None else weights[keep]
-            mass = A.shape[0] if weights is None else weights.sum()
-        return cls(A, scale, weights, excess, float(mass + excess.sum()), impossible)
-
-    def __post_init__(self) -> None:
-        n, self.n_classes = self.A.shape
+                rows, weights = rows[keep], None if weights is None else weights[keep]
+        mass = n - impossible if weights is None else weights.sum()
+        self.A: Rows = rows
+        self.scale, self.weights, self.impossible = scale, weights, impossible
+        self.excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, (K,))
+        self.total = float(mass + self.excess.sum())
         self.penalised = bool(self.excess.any())
-        self.in_memory = is_array(self.A)
-        left_in = not self.in_memory and self.weights is None and self.impossible
-        self.hidden = self.scale if left_in else None  # hides whole rows of a table
+        n, self.n_classes = rows.shape
+        left_in = isinstance(rows, Table) and weights is None and impossible
+        self.hidden = scale if left_in else None  # hides whole rows of a table
         # scales may differ so much that squares of rows without them leave float32
-        self.wide = bool(self.scale.max() > WIDE * self.scale.min())
+        self.wide = bool(scale.max() > WIDE * scale.min())
         # a copy of a block and vectors of its rows take a quarter of the user's data at most, where
         # these are more than a few hundred kilobytes; a square matrix is our own
-        size = 8 * self.A.size
+        size = 8 * rows.size
         share = max(size // 32, min(size // 12, USUAL_BLOCK_BYTES))
-        few = size <= 2 * USUAL_BLOCK_BYTES or n <= 2 * self.n_classes
-        largest = CACHED_BLOCK_BYTES if getattr(self.A, "dear", False) else LARGEST_BLOCK_BYTES
+        few = size <= 2 * USUAL_BLOCK_BYTES or n <= 2 * K
+        largest = CACHED_BLOCK_BYTES if getattr(rows, "dear", False) else LARGEST_BLOCK_BYTES
         self.block_bytes = largest if few else min(largest, share)
 
     @property
@@ -164,22 +150,28 @@ class Mixture:
         probability, the likelihood is -inf and the gradient is not finite.
         """
         A: Any = self.A
-        context = self.scale * p, self.weights, self.hidden
         bytes_ = self.block_bytes
-        if self.in_memory and not (exact and A.dtype != np.float64):  # no copies, only vectors
+        converted = exact and A.dtype != np.float64
+        if not isinstance(A, Table) and not converted:  # no copies, only vectors
             bytes_ = max(bytes_, min(BLOCK_BYTES, self.n_classes * A.nbytes // 12))
-        if self.in_memory and 8 * A.size <= bytes_:  # one block: no cost of cutting and adding
-            block = A.astype(np.float64, copy=False) if exact else A
-            likelihood, gradient = _evaluate(*context, block, slice(0, len(A)))
-        else:
-            kernel = partial(_evaluate, *context)
-            likelihood, gradient = map_reduce(kernel, A, block_bytes=bytes_, exact=exact)
-        return float(likelihood), self.scale * gradient
+        kernel = partial(_evaluate, self.scale * p, self.weights, self.hidden)
+        likelihood, slope = map_reduce(kernel, A, block_bytes=bytes_, exact=exact)
+        return float(likelihood), self.scale * slope
 
-    def at(self, p: Vector, *, exact: bool = True) -> "Point":
-        """Return f, its gradient and its certificate at p."""
+    def at(
+        self, p: Vector, *, exact: bool = True, known: tuple[float, Vector] | None = None
+    ) -> "Point":
+        """Return f, its gradient and its certificate at p; `known` is what `evaluate` returns."""
         exact = exact or self.A.dtype == np.float64
-        return self._point(p, *self.evaluate(p, exact=exact), exact)
+        objective, slope = known or self.evaluate(p, exact=exact)
+        gradient = slope
+        if self.penalised:
+            used = self.excess != 0
+            with np.errstate(divide="ignore"):
+                objective += float(self.excess[used] @ np.log(p[used]))
+                gradient = slope + np.divide(self.excess, p, out=np.zeros_like(p), where=used)
+        gap = float((gradient * p.sum()).max()) - self.total
+        return Point(p, objective, slope, gradient, np.inf if gap != gap else gap, exact)
 
     def curved_at(self, p: Vector) -> tuple["Point", Vector]:
         """Return `at(p)` and `hessian(p)` of one pass, where a pass costs more than its work."""
@@ -190,32 +182,18 @@ class Mixture:
         if not self.wide:
             H *= self.scale[:, None]
             H *= self.scale
-        return self._point(p, float(likelihood), self.scale * slope, exact=True), H
+        return self.at(p, known=(float(likelihood), self.scale * slope)), H
 
-    def _point(self, p: Vector, objective: float, slope: Vector, exact: bool) -> "Point":
-        """Add the hyper-prior and the certificate to a likelihood and its gradient."""
-        gradient = slope
-        if self.penalised:
-            used = self.excess != 0
-            with np.errstate(divide="ignore"):
-                objective += float(self.excess[used] @ np.log(p[used]))
-                gradient = slope + np.divide(self.excess, p, out=np.zeros_like(p), where=used)
-        gap = float((gradient * p.sum()).max()) - self.total
-        return Point(p, objective, slope, gradient, np.inf if gap != gap else gap, exact)
-
-    def thinned(self, n_rows: int) -> "Mixture | None":
-        """Return the problem of every so many-th row, about `n_rows`; None if that saves little."""
-        stride = self.A.shape[0] // n_rows
-        if stride < FEWER_ROWS:
-            return None
+    def thinned(self, stride: int) -> "Mixture":
+        """Return the problem of every `stride`-th row."""
         rows = (
             self.A[::stride]
-            if is_array(self.A)
+            if not isinstance(self.A, Table)
             else np.concatenate(map_reduce(partial(_every, stride), self.A))
         )
         weights = None if self.weights is None else self.weights[::stride]
         share = rows.shape[0] / self.A.shape[0]
-        return Mixture.of(rows, scale=self.scale, weights=weights, alpha=1 + share * self.excess)
+        return Mixture(rows, scale=self.scale, weights=weights, alpha=1 + share * self.excess)
 
     def hessian(self, p: Vector, n_rows: int | None = None, slope: Vector | None = None) -> Vector:
         r"""Return :math:`A^T \mathrm{diag}(w/(Ap)^2) A`, from all rows or about `n_rows` of them.
@@ -226,10 +204,10 @@ class Mixture:
         bounds add up to the sum of `slope`, the likelihood's gradient at p.
         """
         A: Any = self.A
-        weights, at = self.weights, None
+        weights, hidden, at = self.weights, self.hidden, None
         if n_rows is not None and n_rows < A.shape[0]:
             A, weights, at = self._sample(p, n_rows, slope)
-        hidden = None if weights is not None else self.hidden  # a sample has no hidden rows
+            hidden = None
         scale = self.scale if self.wide else None
         kernel = partial(_gram, self.scale * p, weights, hidden, scale)
         K = self.n_classes
@@ -256,22 +234,21 @@ class Mixture:
     def hessian_rows(self, p: Vector, n_rows: int, slope: Vector) -> Block:
         r"""Return rows B whose :math:`B^T B` is the Hessian, or the estimate from a sample."""
         A: Any = self.A
-        weights, at = self.weights, None
+        weights, hidden, at = self.weights, self.hidden, None
         if n_rows < A.shape[0]:
             A, weights, at = self._sample(p, n_rows, slope)
+            hidden = None
         rows: Block = A[:] if at is None else A[at]
-        u = times(rows, self.scale * p)
-        w: Vector | float = 1.0 if weights is None else weights
-        if weights is None and self.hidden is not None:
-            w, u = pass_over(rows, u, self.hidden)
-        return rows * self.scale.astype(rows.dtype) * (np.sqrt(w) / u)[:, None].astype(rows.dtype)
+        w, u = likelihoods(self.scale * p, weights, hidden, rows, slice(None))
+        root = 1.0 if w is None else np.sqrt(w)
+        return rows * self.scale.astype(rows.dtype) * (root / u)[:, None].astype(rows.dtype)
 
     def _sample(
         self, p: Vector, n_rows: int, slope: Vector | None
     ) -> tuple[Any, Vector | None, Indices | None]:
         """Return about `n_rows` rows and their weights; of an array all rows, and which to take."""
         slope = self.evaluate(p, exact=False)[1] if slope is None else slope
-        fetched, step = not is_array(self.A), float(slope.sum()) / n_rows
+        fetched, step = isinstance(self.A, Table), float(slope.sum()) / n_rows
         kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, fetched)
         found, parts = map_reduce(kernel, self.A, block_bytes=self.block_bytes)
         chosen, stands_for = np.concatenate(found), np.concatenate(parts)
@@ -315,7 +292,7 @@ class Mixtures:
     def single(self, group: int) -> Mixture:
         """Return the problem of one group, for the solvers of one problem."""
         A = self.A if self.A.ndim == 2 else self.A[group]
-        return Mixture.of(A, weights=self.weights[group], alpha=1 + self.excess[group])
+        return Mixture(A, weights=self.weights[group], alpha=1 + self.excess[group])
 
     def evaluate(self, p: Vector, *, exact: bool = True) -> tuple[Vector, Vector]:  # noqa: ARG002
         """Return the likelihood part of f, shape (G,), and of its gradient, shape (G, K)."""
@@ -356,12 +333,6 @@ class Point(NamedTuple):
     exact: bool
 
 
-def inside(p: Vector) -> Vector:
-    """Move p off the boundary: a class at 0 could never come back, one near it blocks steps."""
-    p = np.maximum(p, 1e-3 / p.size)
-    return p / p.sum()
-
-
 Solver = Callable[[Vector], Vector]
 """Takes b, returns the x that solves a linear system."""
 
@@ -393,7 +364,7 @@ def _every(stride: int, block: Block, rows: slice) -> list[Floats]:
 
 def _impossible(scale: Vector, block: Block, _: slice) -> int:
     """Count rows that are all 0 once scaled."""
-    return int(np.count_nonzero(times(block, scale) <= 0))
+    return int(np.count_nonzero(times(block, scale) <= block.dtype.type(NO_LIKELIHOOD)))
 
 
 def likelihoods(
@@ -404,8 +375,10 @@ def likelihoods(
     `mixed` is the scaled p, or one column per p.
     """
     u = times(block, mixed)
-    if hidden is not None:
-        return pass_over(block, u, hidden)
+    if hidden is not None:  # rows that are all 0 once scaled weigh nothing, and others 1
+        possible = times(block, hidden) > block.dtype.type(NO_LIKELIHOOD)
+        possible = possible.reshape(-1, *[1] * (u.ndim - 1))
+        return possible.astype(np.float64), np.where(possible, u, 1.0)
     if weights is None:
         return None, u
     w = weights[rows]
@@ -482,10 +455,3 @@ def _sample(
     at = np.searchsorted(cumulated, ticks).clip(max=leverage.size - 1)
     chosen, hits = np.unique(at, return_counts=True)
     return [block[chosen] if fetched else chosen + rows.start], [hits * step / leverage[chosen]]
-
-
-def pass_over(block: Block, u: Vector, scale: Vector) -> tuple[Vector, Vector]:
-    """Give rows that are all 0 once scaled no weight, and others 1."""
-    possible = times(block, scale) > 0
-    possible = possible.reshape(-1, *[1] * (u.ndim - 1))
-    return possible.astype(np.float64), np.where(possible, u, 1.0)

@@ -50,8 +50,11 @@ def dirichlet_posterior(
     tol: float = 1e-3,
     max_iter: int = 60,
 ) -> DirichletPosterior:
-    """Approximate the posterior; stop when a step moves less than `tol` of the mass."""
-    mass = tempering * problem.total
+    """Approximate the posterior; stop when a step moves less than `tol` of the mass.
+
+    It is that of the rows under `alpha`: the problem's own hyper-prior plays no part.
+    """
+    mass = tempering * (problem.total - float(problem.excess.sum()))
     p = np.full(alpha.size, 1 / alpha.size) if start is None else start
     counts, n_iter, moved = mass * p, 0, np.inf
     with single_threaded_blas():
