@@ -54,6 +54,7 @@ from priorshift.border import (
     Block,
     Predictions,
     Rows,
+    Table,
     as_decisions,
     check_choice,
     check_outputs,
@@ -64,7 +65,6 @@ from priorshift.border import (
     map_reduce,
     read_groups,
     read_proba,
-    require_array,
     single_threaded_blas,
     some,
 )
@@ -790,18 +790,18 @@ def _from_each(
     This is slow. It is the only way for a method without a batch solver, or if validation lacks a
     class: counts do not determine its share.
     """
-    y_proba = require_array(
-        rows,
-        f"{estimator!r} estimates each group by itself, from its rows in memory; pass an array, or "
-        "use a method such as SCM-L, which counts them.",
-    )
-    whole = estimator._estimate(y_proba)
+    if isinstance(rows, Table):
+        raise ValueError(
+            f"{estimator!r} estimates each group by itself, from its rows in memory; pass an "
+            "array, or use a method such as SCM-L, which counts them."
+        )
+    whole = estimator._estimate(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the estimate on all rows has warned already
         alone = []
         for g, group in enumerate(names):
             try:
-                alone.append(estimator._estimate(y_proba[codes == g]))
+                alone.append(estimator._estimate(rows[codes == g]))
             except ValueError as error:
                 raise ValueError(f"group {group.item()!r}: {error}") from error
     solved = Solutions(

@@ -15,14 +15,14 @@ from priorshift._typing import Mask, Vector
 from priorshift.border import (
     NO_PRIOR,
     Rows,
-    check_alpha,
+    Table,
+    as_array,
     check_choice,
     check_count,
-    check_counts,
+    check_numbers,
     check_positive,
     check_source_mass,
     dense,
-    is_array,
     order_in_words,
     some,
 )
@@ -51,6 +51,7 @@ from priorshift.solvers import (
     maximise,
     undetermined,
 )
+from priorshift.text import brief
 
 Batch = Literal["counts", "calibrated"]
 """How the priors of many groups are estimated together."""
@@ -173,7 +174,12 @@ class PriorEstimator(BaseEstimator):
     def _hyper_prior(self) -> Vector:
         """Alpha of the Dirichlet hyper-prior per class; 1 where there is none."""
         K = self.classes_.size
-        return check_alpha(self.alpha, K) if hasattr(self, "alpha") else np.ones(K)
+        if not hasattr(self, "alpha"):
+            return np.ones(K)
+        alpha = check_numbers(self.alpha, ((), (K,)), "alpha", "one for all, or one per class")
+        if not (alpha > 0).all():
+            raise ValueError(f"alpha must be finite and above 0; got {brief(self.alpha)}.")
+        return np.broadcast_to(alpha, (K,))
 
     # Fitting
 
@@ -231,7 +237,7 @@ class PriorEstimator(BaseEstimator):
         )
         rows = evidence.rows
         # rows that are read in blocks are not kept
-        kept = rows is None or is_array(rows.y_proba)
+        kept = rows is None or not isinstance(rows.y_proba, Table)
         self._settle(evidence if kept else replace(evidence, rows=None))
         if rows is not None:
             if (said := order_in_words(rows.y_proba, rows.y, self.classes_)) is not None:
@@ -245,9 +251,9 @@ class PriorEstimator(BaseEstimator):
         """Add a batch of validation data; only what the method needs of it is kept.
 
         Arguments are those of `fit`. The first call needs `classes` and accepts source priors,
-        later ones have neither. The result does not depend on how you cut the data into batches: it is
-        that of one `fit` on all of them. Methods that need more than sums over rows, such as Auto,
-        have `fit` alone.
+        later ones have neither. The result does not depend on how you cut the data into batches:
+        it is that of one `fit` on all of them. Methods that need more than sums over rows, such as
+        Auto, have `fit` alone.
         """
         if self._keeps_rows:
             raise ValueError(
@@ -493,7 +499,8 @@ class PriorEstimator(BaseEstimator):
                 "counts must be DecisionCounts, as DecisionCounts.from_arrays(y_proba, "
                 f"decision=...) returns; got {type(counts).__name__}."
             )
-        values = check_counts(counts)
+        values = as_array(counts, "counts")
+        values = check_numbers(values, ((values.size,),), "counts", "one per class", least=0)
         if (values % 1).any():
             raise ValueError(
                 "counts must be whole numbers, how often each class was decided for; got "

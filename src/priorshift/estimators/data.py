@@ -19,7 +19,6 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import (
     DENSE_CLASSES,
     Block,
-    DenseBlocks,
     LockFree,
     Predictions,
     Rows,
@@ -34,6 +33,7 @@ from priorshift.border import (
     check_source_mass,
     classes_of_priors,
     column_of,
+    dense,
     known_labels,
     map_reduce,
     ordered,
@@ -547,7 +547,7 @@ def as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> A
             f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
             "such as SCM-L."
         )
-    rows = values if method._takes_sparse else DenseBlocks(values)
+    rows = values if method._takes_sparse else dense(values)
     return whole(rows) if kept else rows
 
 

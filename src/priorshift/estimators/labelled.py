@@ -34,13 +34,13 @@ from priorshift._typing import Vector
 from priorshift.border import (
     Block,
     Rows,
+    Table,
     as_array,
     check_choice,
     check_fraction,
     check_level,
     check_priors,
     check_square,
-    is_array,
     map_reduce,
     take_rows,
 )
@@ -521,7 +521,7 @@ class SemiSupervisedEM(PriorEstimator):
         if n_labels == n:
             rows = None
         elif n_labels:
-            if not is_array(y_proba) and (n - n_labels) * K > MOST_CELLS:
+            if isinstance(y_proba, Table) and (n - n_labels) * K > MOST_CELLS:
                 raise ValueError(
                     f"SemiSupervisedEM needs the {n - n_labels:,} rows without a label in memory, "
                     "which are too many; use PPI, which goes through any number of them, or give "
