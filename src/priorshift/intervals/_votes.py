@@ -199,13 +199,11 @@ class Votes:
         others, labels = _others(np.maximum(self.raw, 0)), (1.0 if population else 0.0) / M
         raw = (1 - CLIPPED) * self.raw + CLIPPED * np.clip(self.raw, 0, 1)
 
-        def of_both(power: int, moments: Vector) -> tuple[Vector, Vector]:
-            """Return what a class itself adds, and what the others do that share the rest."""
-            return np.diagonal(moments), np.einsum("mk,km->m", others**power, moments)
-
-        own, by_others = (part / M for part in of_both(1, self.within))
-        variance = of_both(2, self.within / n[:, None])
-        skewness = of_both(3, self.skewness / n[:, None] ** 2)
+        # of each moment, what a class itself adds, and what the others do that share the rest
+        T, noise, third = self.within / M, self.within / n[:, None], self.skewness / n[:, None] ** 2
+        own, by_others = np.diagonal(T), np.einsum("mk,km->m", others, T)
+        variance = np.diagonal(noise), np.einsum("mk,km->m", others**2, noise)
+        skewness = np.diagonal(third), np.einsum("mk,km->m", others**3, third)
         # a target more diverse than these classes explain is as noisy as it looks
         seen = self.target_variance / M if population else np.zeros_like(raw)
         excess = np.maximum(seen - labels * raw * (1 - raw) - raw * own - (1 - raw) * by_others, 0)
