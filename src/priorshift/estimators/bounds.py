@@ -52,7 +52,7 @@ class Bounds:
         confusion, method = self.estimator.confusion_, self.request.method
         if not confusion.seen.all():
             if method == "bootstrap":
-                return self._by_resampling_rows(y_proba)
+                return self.by_resampling(y_proba)
             unseen = some(self.estimator.classes_[~confusion.seen].tolist())
             raise ValueError(
                 f"validation has no sample of class {unseen}, so a confusion matrix cannot say how "
@@ -60,7 +60,7 @@ class Bounds:
                 f"{_by('bootstrap')}, which trusts the predictions for that class."
             )
         if confusion.decision == "hard" or method == "bayesian":
-            return self._by_hard_counts(DecisionCounts.from_arrays(y_proba, decision="hard"))
+            return self.by_counts(DecisionCounts.from_arrays(y_proba, decision="hard"))
         if method == "bootstrap":
             return self._by_resampling_moments(y_proba)
         rows = self.estimator._labelled_rows()
@@ -68,17 +68,6 @@ class Bounds:
         votes = Votes.of(confusion, y_proba, *known, self._temperature(rows).apply)
         self._warn_if_weak(votes)
         return votes.interval(self.found.priors, self.request)
-
-    def by_counts(self, counts: DecisionCounts) -> PriorInterval:
-        """Bound priors by counts of hard decisions on the target."""
-        refuse_wide(self.estimator, self.estimator.confusion_.counts)
-        if counts.decision != "hard":
-            raise ValueError(
-                "summed probabilities do not tell how much single rows differ, and an interval "
-                "needs that; use estimate(y_proba, confidence_level=...), or a method of hard "
-                "decisions such as CM-L, for which counts suffice."
-            )
-        return self._by_hard_counts(counts)
 
     def by_likelihood(self, y_proba: Rows) -> PriorInterval:
         """Bound priors by the likelihood of the posteriors, which assumes calibrated outputs.
@@ -93,7 +82,7 @@ class Bounds:
             )
         if request.method == "bootstrap":
             warm = found.status == "certified"
-            bounds = self._by_resampling_rows(y_proba, warm=warm)
+            bounds = self.by_resampling(y_proba, warm=warm)
         else:
             source, mle = estimator.source_priors_, found.priors
             problem = posterior_problem(self._in_memory(y_proba), source)
@@ -118,16 +107,6 @@ class Bounds:
         warn_user(caution, PriorShiftWarning)
         return replace(bounds, caution=caution)
 
-    def by_resampling(self, y_proba: Rows) -> PriorInterval:
-        """Bound priors by a bootstrap of validation and target, for any estimator."""
-        asked = self.request
-        if asked.method in ("asymptotic", "bayesian") or asked.estimand == "sample":
-            raise ValueError(
-                f"{self.name} has intervals by bootstrap only, and of the population's share; use "
-                f"{_by('bootstrap')}."
-            )
-        return self._by_resampling_rows(y_proba)
-
     def _in_memory(self, y_proba: Rows) -> Floats:
         """Refuse a table where rows are read in any order."""
         if isinstance(y_proba, Table):
@@ -138,13 +117,20 @@ class Bounds:
             )
         return y_proba
 
-    def _by_hard_counts(self, counts: DecisionCounts) -> PriorInterval:
-        """Bound priors by counts of hard decisions.
+    def by_counts(self, counts: DecisionCounts) -> PriorInterval:
+        """Bound priors by counts of hard decisions on the target.
 
         Summed posteriors are no counts, so the posterior of soft methods is that of hard decisions
         as well. Where validation left no rows, all classes together say what a class does.
         """
         estimator, found, request = self.estimator, self.found, self.request
+        refuse_wide(estimator, estimator.confusion_.counts)
+        if counts.decision != "hard":
+            raise ValueError(
+                "summed probabilities do not tell how much single rows differ, and an interval "
+                "needs that; use estimate(y_proba, confidence_level=...), or a method of hard "
+                "decisions such as CM-L, for which counts suffice."
+            )
         target, seen = counts.frequencies * counts.n_samples, estimator.confusion_.seen
         if estimator.decision == "hard" and estimator._evidence.rows is None:
             validation = estimator.confusion_.in_samples()
@@ -221,7 +207,7 @@ class Bounds:
         rows, K, n = estimator._labelled_rows(), estimator.classes_.size, target.shape[0]
 
         def replicate(rng: np.random.Generator) -> Vector:
-            drawn = Validation(rows.y_proba, rows.y, _redrawn(rows, K, rng)).confusion("soft")
+            drawn = _redrawn(rows, K, rng).confusion("soft")
             times = poisson_weights(n, rng)
             q = DecisionCounts.from_arrays(target, decision="soft", sample_weight=times)
             return solve_linear(drawn.conditional, q.frequencies)
@@ -230,12 +216,17 @@ class Bounds:
         centre = solve_linear(estimator.confusion_.conditional, q)
         return bootstrap_interval(replicate, centre, self.found.priors, n, self.request)
 
-    def _by_resampling_rows(self, y_proba: Rows, *, warm: bool = False) -> PriorInterval:
+    def by_resampling(self, y_proba: Rows, *, warm: bool = False) -> PriorInterval:
         """Resample rows, fit and estimate again: for any estimator, one copy of rows per thread.
 
         Validation keeps its class sizes where decisions are compared by class. An estimate that
         maximises the likelihood of the posteriors is a warm start for those of all replicates.
         """
+        if self.request.method not in ("auto", "bootstrap") or self.request.estimand == "sample":
+            raise ValueError(
+                f"{self.name} has intervals by bootstrap only, and of the population's share; use "
+                f"{_by('bootstrap')}."
+            )
         estimator, found, target = self.estimator, self.found, self._in_memory(y_proba)
         evidence = estimator._evidence
         rows = evidence.rows
@@ -250,7 +241,7 @@ class Bounds:
         def replicate(rng: np.random.Generator) -> Vector:
             replica = copy(estimator)
             if rows is not None:
-                drawn = Validation(rows.y_proba, rows.y, _redrawn(rows, n_strata, rng))
+                drawn = _redrawn(rows, n_strata, rng)
                 replica._settle(evidence.count(drawn, estimator.decision))
             times = poisson_weights(n, rng)
             if warm:  # from near the answer, and uncopied
@@ -264,16 +255,17 @@ class Bounds:
         return bootstrap_interval(replicate, found.priors, found.priors, n, self.request)
 
 
-def _redrawn(rows: Validation, n_strata: int | None, rng: np.random.Generator) -> Vector:
-    """Return weights of validation rows that are drawn again, within classes if there are any."""
+def _redrawn(rows: Validation, n_strata: int | None, rng: np.random.Generator) -> Validation:
+    """Return validation drawn again, by weights of its rows; within classes if there are any."""
     if rows.y is None or n_strata is None:
         weight = poisson_weights(rows.y_proba.shape[0], rng)
     else:
         weight = stratified_weights(rows.y, n_strata, rng)
-    if rows.sample_weight is None:
-        return weight
-    weight = weight * rows.sample_weight
-    return weight if weight.any() else rows.sample_weight  # none but rows of weight 0 were drawn
+    if rows.sample_weight is not None:
+        weight = weight * rows.sample_weight
+        if not weight.any():  # none but rows of weight 0 were drawn
+            weight = rows.sample_weight
+    return Validation(rows.y_proba, rows.y, weight)
 
 
 def refuse_wide(estimator: "PriorEstimator", values: Any) -> None:

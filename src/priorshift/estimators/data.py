@@ -19,7 +19,6 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import (
     DENSE_CLASSES,
     Block,
-    LockFree,
     Predictions,
     Rows,
     SparseTable,
@@ -35,7 +34,6 @@ from priorshift.border import (
     column_of,
     dense,
     known_labels,
-    map_reduce,
     ordered,
     read_decisions,
     read_labelled,
@@ -177,12 +175,12 @@ class Target:
         counts = DecisionCounts.from_arrays(y_proba, decision=decision, sample_weight=weight)
         return cls(seen, np.where(seen, 0.0, priors), counts, y_proba, weight)
 
-    @LockFree
+    @property
     def size(self) -> float:
         """Number of rows of classes that were seen."""
         if self.weight is None:
             return self.counts.n_samples
-        return float(map_reduce(partial(_sum_weight, self.weight), self.y_proba))
+        return float(self.counts.counts.sum())
 
     @property
     def empty(self) -> bool:
@@ -206,10 +204,6 @@ def _chance_of_seen(unseen: Vector, all_classes: Vector, block: Block) -> Vector
     of_unseen = times(block, unseen).astype(np.float64)
     of_any = times(block, all_classes).astype(np.float64)
     return 1 - np.divide(of_unseen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
-
-
-def _sum_weight(weight: Callable[[Block], Vector], block: Block, _: slice) -> float:
-    return float(weight(block).sum())
 
 
 class TargetLabels(NamedTuple):
