@@ -54,6 +54,7 @@ from priorshift.border import (
     Block,
     Predictions,
     Rows,
+    Table,
     as_decisions,
     check_choice,
     check_outputs,
@@ -64,7 +65,6 @@ from priorshift.border import (
     map_reduce,
     read_groups,
     read_proba,
-    require_array,
     single_threaded_blas,
     some,
 )
@@ -787,12 +787,12 @@ def _from_each(
     This is slow. It is the only way for a method without a batch solver, or if validation lacks a
     class: counts do not determine its share.
     """
-    y_proba = require_array(
-        rows,
-        f"{estimator!r} estimates each group by itself, from its rows in memory; pass an array, or "
-        "use a method such as SCM-L, which counts them.",
-    )
-    whole = estimator._estimate(y_proba)
+    if isinstance(rows, Table):
+        raise ValueError(
+            f"{estimator!r} estimates each group by itself, from its rows in memory; pass an "
+            "array, or use a method such as SCM-L, which counts them."
+        )
+    whole = estimator._estimate(rows)
     sizes = np.bincount(codes, minlength=names.size)
     rows_of = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
     with warnings.catch_warnings():
@@ -800,7 +800,7 @@ def _from_each(
         alone = []
         for group, own in zip(names, rows_of, strict=True):
             try:
-                alone.append(estimator._estimate(y_proba[own]))
+                alone.append(estimator._estimate(rows[own]))
             except ValueError as error:
                 raise ValueError(f"group {group.item()!r}: {error}") from error
     solved = Solutions(

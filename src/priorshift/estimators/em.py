@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
 from priorshift._typing import Vector
-from priorshift.border import NO_PRIOR, Rows, check_choice, check_count, in_blocks, some
+from priorshift.border import NO_PRIOR, ArrayTable, Rows, Table, check_choice, check_count, some
 from priorshift.calibration import FAMILIES, choose_calibration, ridges_of
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.bounds import Bounds
@@ -371,7 +371,9 @@ class CalibratedEM(PriorEstimator):
 
     def _calibrated(self, y_proba: Rows) -> Rows:
         """Calibrate the target: a copy, or block by block in every pass where that is too large."""
-        calibrated: Rows = self.recalibration_.apply(in_blocks(y_proba, LARGEST_COPY))
+        if not isinstance(y_proba, Table) and y_proba.size > LARGEST_COPY:
+            y_proba = ArrayTable(y_proba)
+        calibrated: Rows = self.recalibration_.apply(y_proba)
         return calibrated
 
     def _interval(
