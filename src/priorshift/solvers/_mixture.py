@@ -25,6 +25,7 @@ from priorshift.border import (
     BLOCK_BYTES,
     Block,
     Rows,
+    SparseTable,
     Table,
     map_reduce,
     map_rows,
@@ -125,6 +126,8 @@ class Mixture:
         self.total = float(mass + self.excess.sum())
         self.penalised = bool(self.excess.any())
         n, self.n_classes = rows.shape
+        # arrays and sparse rows are taken by their numbers, others in a pass
+        self.fetched = isinstance(rows, Table) and not isinstance(rows, SparseTable)
         left_in = isinstance(rows, Table) and weights is None and impossible
         self.hidden = scale if left_in else None  # hides whole rows of a table
         # scales may differ so much that squares of rows without them leave float32
@@ -186,11 +189,11 @@ class Mixture:
 
     def thinned(self, stride: int) -> "Mixture":
         """Return the problem of every `stride`-th row."""
-        rows = (
-            self.A[::stride]
-            if not isinstance(self.A, Table)
-            else np.concatenate(map_reduce(partial(_every, stride), self.A))
-        )
+        rows: Any = self.A
+        if self.fetched:
+            rows = np.concatenate(map_reduce(partial(_every, stride), rows))
+        else:
+            rows = rows[::stride]
         weights = None if self.weights is None else self.weights[::stride]
         share = rows.shape[0] / self.A.shape[0]
         return Mixture(rows, scale=self.scale, weights=weights, alpha=1 + share * self.excess)
@@ -248,11 +251,11 @@ class Mixture:
     ) -> tuple[Any, Vector | None, Indices | None]:
         """Return about `n_rows` rows and their weights; of an array all rows, and which to take."""
         slope = self.evaluate(p, exact=False)[1] if slope is None else slope
-        fetched, step = isinstance(self.A, Table), float(slope.sum()) / n_rows
-        kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, fetched)
+        step = float(slope.sum()) / n_rows
+        kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, self.fetched)
         found, parts = map_reduce(kernel, self.A, block_bytes=self.block_bytes)
         chosen, stands_for = np.concatenate(found), np.concatenate(parts)
-        if fetched:
+        if self.fetched:
             return chosen, stands_for, None
         if self.weights is not None:
             stands_for = stands_for * self.weights[chosen]
