@@ -428,7 +428,7 @@ class PriorEstimator(BaseEstimator):
         check_is_fitted(self)
         request, interval = None, None
         if confidence_level is not None:
-            request = IntervalRequest.of(
+            request = IntervalRequest(
                 confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
             )
         target, labels, named = read_target(
@@ -489,9 +489,11 @@ class PriorEstimator(BaseEstimator):
         array([0.6, 0.4])
         """
         check_is_fitted(self)
-        request = IntervalRequest.of(
-            confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
-        )
+        request = None
+        if confidence_level is not None:
+            request = IntervalRequest(
+                confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
+            )
         if isinstance(counts, DecisionCounts):
             return self._from_counts(counts, request)
         if self.needs_probabilities:

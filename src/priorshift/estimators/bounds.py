@@ -61,9 +61,18 @@ class Bounds:
             )
         if confusion.decision == "hard" or method == "bayesian":
             return self.by_counts(DecisionCounts.from_arrays(y_proba, decision="hard"))
-        if method == "bootstrap":
-            return self._by_resampling_moments(y_proba)
         rows = self.estimator._labelled_rows()
+        if method == "bootstrap":  # resample validation within classes, and the target, as weights
+            target, K = self._in_memory(y_proba), rows.y_proba.shape[1]
+
+            def replicate(rng: np.random.Generator) -> Vector:
+                drawn, times = _redrawn(rows, K, rng), poisson_weights(target.shape[0], rng)
+                q = DecisionCounts.from_arrays(target, decision="soft", sample_weight=times)
+                return solve_linear(drawn.confusion("soft").conditional, q.frequencies)
+
+            q = DecisionCounts.from_arrays(target, decision="soft").frequencies
+            centre, n = solve_linear(confusion.conditional, q), target.shape[0]
+            return bootstrap_interval(replicate, centre, self.found.priors, n, self.request)
         known = (rows.y_proba, rows.y, rows.sample_weight)
         votes = Votes.of(confusion, y_proba, *known, self._temperature(rows).apply)
         self._warn_if_weak(votes)
@@ -90,10 +99,9 @@ class Bounds:
                 mle = maximise(problem, tol=0.01, start=found.priors).value
             noise = self._source_noise()
             bounds = likelihood_interval(problem, mle, found.priors, request, source, noise)
-        rows = estimator._evidence.rows
+        rows, labels = estimator._evidence.rows, estimator._evidence.best_labels
         if rows is None or rows.y is None:
             return bounds
-        labels = estimator._evidence.best_labels
         refuted = refute_calibration(
             rows.y_proba, rows.y, rows.sample_weight, labels, estimator.classes_
         )
@@ -200,21 +208,6 @@ class Bounds:
             )
         share = weight * (estimator.source_label_priors_ / np.maximum(mass, 1e-300))[rows.y]
         return SourceNoise(rows.y_proba, share, rows.y)
-
-    def _by_resampling_moments(self, y_proba: Rows) -> PriorInterval:
-        """Resample validation within classes, and the target, as weights of what is summed."""
-        estimator, target = self.estimator, self._in_memory(y_proba)
-        rows, K, n = estimator._labelled_rows(), estimator.classes_.size, target.shape[0]
-
-        def replicate(rng: np.random.Generator) -> Vector:
-            drawn = _redrawn(rows, K, rng).confusion("soft")
-            times = poisson_weights(n, rng)
-            q = DecisionCounts.from_arrays(target, decision="soft", sample_weight=times)
-            return solve_linear(drawn.conditional, q.frequencies)
-
-        q = DecisionCounts.from_arrays(target, decision="soft").frequencies
-        centre = solve_linear(estimator.confusion_.conditional, q)
-        return bootstrap_interval(replicate, centre, self.found.priors, n, self.request)
 
     def by_resampling(self, y_proba: Rows, *, warm: bool = False) -> PriorInterval:
         """Resample rows, fit and estimate again: for any estimator, one copy of rows per thread.
