@@ -376,7 +376,8 @@ class Auto(CalibratedMean):
         read = known or self._read(y_proba)
         shares = read.shares
         # whether shares differ from the source's beyond noise, all classes together
-        noise = np.sqrt(np.maximum(shares.covariance.diagonal(), 0.0)).sum()
+        whole = shares.noise + shares.jackknife
+        noise = np.sqrt(np.maximum(whole.diagonal(), 0.0)).sum()
         moved = bool(np.abs(shares.priors - source).sum() > 2 * noise)
         worth = WORTH * self._goal.cost_of_error(shares.priors)
         gains: dict[float, ExpectedGain] = {}

@@ -413,7 +413,11 @@ def read_evidence(
             predictions = check_proba(y_proba, tables=True, classes=classes)
             names = settle_classes(predictions, classes=classes)
             predictions = ordered(predictions, names)
-        values = as_taken(method, predictions.values, kept=method._keeps_rows)
+        values: Any = predictions.values
+        if isinstance(values, SparseTable):
+            values = as_taken(method, values, kept=method._keeps_rows)
+        if method._keeps_rows:
+            values = whole(values)
         weight = check_sample_weight(sample_weight, values.shape[0])
         checked = predictions if values is predictions.values else None
         rows, named = Validation(values, labels, weight, checked), predictions.named
@@ -469,7 +473,9 @@ def read_target(
         y_proba = y_proba if y_pred is None else as_decisions(y_pred, classes)
     warn_if_adapted(y_proba)
     predictions = read_proba(y_proba, classes, tables=True, named=named)
-    values = as_taken(method, predictions.values)
+    values = predictions.values
+    if isinstance(values, SparseTable):
+        values = as_taken(method, values)
     if not decided and (source := method._denominator) is not None:
         check_source_mass(source, values, classes, origin=method.source_priors_from_)
     named, n = named or predictions.named, values.shape[0]
@@ -524,15 +530,12 @@ def require_room(method: "PriorEstimator", K: int) -> None:
         )
 
 
-def as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> Any:
-    """Return predictions in the form that the method can use, or say which methods can.
+def as_taken(method: "PriorEstimator", values: SparseTable, *, kept: bool = False) -> Rows:
+    """Return sparse predictions in the form that the method can use, or say which methods can.
 
-    Sparse ones of more than `DENSE_CLASSES` classes only wide methods can. Up to there, a method
-    that does not take sparse rows reads them as arrays, a few at a time; rows that it keeps must be
-    few, and become one array.
+    Those of more than `DENSE_CLASSES` classes only wide methods can. Up to there, a method that
+    does not take sparse rows reads them as arrays, a few at a time; rows that it keeps must be few.
     """
-    if not isinstance(values, SparseTable):
-        return whole(values) if kept else values
     n, K = values.shape
     require_room(method, K)
     if kept and n * K > MOST_CELLS:
@@ -541,8 +544,7 @@ def as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> A
             f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
             "such as SCM-L."
         )
-    rows = values if method._takes_sparse else dense(values)
-    return whole(rows) if kept else rows
+    return values if method._takes_sparse else dense(values)
 
 
 @dataclass(frozen=True)
