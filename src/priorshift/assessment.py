@@ -598,11 +598,6 @@ class Data(NamedTuple):
     n_target: int
     decided_shares: Vector | None
 
-    @property
-    def class_counts(self) -> Indices:
-        """Validation rows of each class."""
-        return np.bincount(self.y_val, minlength=self.classes.size)
-
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
     names, validation, y = read_labelled(
@@ -630,7 +625,11 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
 
 
 class Case:
-    """What validation and labels of the target say of an estimate, and the verdict on it.
+    """A target with all evidence about it, and the verdict.
+
+    To build one is to gather the evidence (`_read_both_ways`, `_read_labels`), to look for what
+    makes it worthless (`_find_obstacle`), and to ask `priorshift.verdict.judge`. `tell` then says
+    all of it, and which shares to report (`choose_shares`), as an `Assessment`.
 
     Attributes
     ----------
@@ -640,7 +639,7 @@ class Case:
     moved : float
         How far the estimate moved from the shares before, in total variation.
     promises : dict from action to Promise
-        What actions gain by validation and predictions.
+        What actions gain by validation and predictions; empty for decisions.
     changed : float
         Share of the decisions that adapting in full changes.
     measured, ppi : Measured and PriorEstimate, or None
@@ -658,6 +657,15 @@ class Case:
     ruling : Ruling
     """
 
+    mean: PriorEstimate | None = None
+    kind = Kind()
+    moved = changed = 0.0
+    measured: Measured | None = None
+    ppi: PriorEstimate | None = None
+    errs_otherwise = False
+    gains: dict[Action, Gain] | None = None
+    shares: tuple[Vector, Vector] | None = None
+
     def __init__(
         self,
         data: Data,
@@ -671,66 +679,30 @@ class Case:
         past: evidence.Backtest | None = None,
         assumed: bool = False,
     ) -> None:
-        self.given, own, goal = estimate, estimate.decision, goal.at(estimate.priors)
+        own, goal = estimate.decision, goal.at(estimate.priors)
         self.data, self.test, self.past, self.level, self.goal = data, test, past, level, goal
+        self.given = self.estimate = estimate
         self.assumption = None if test is None else test.assumption
         self.unknown_classes: list[Any] = [] if own is None else list(own["unknown_classes"])
-        # both readings of the target, and what actions gain under each
-        self.mean: PriorEstimate | None = None
-        self.kind, self.moved, self.changed = Kind(), 0.0, 0.0
-        zero = Gain(0.0, 0.0)
-        self.promises: dict[Action, Promise] = {"adapt": Promise(zero, zero, zero, zero, 0.0)}
-        target = evidence.Acted(*[data.y_proba_target.values] * 3)
+        self.class_counts = np.bincount(data.y_val, minlength=data.classes.size)
+        self.promises: dict[Action, Promise] = {}
+
+        # the evidence; decisions stay what they are, whatever is done
+        actions = evidence.Acted(*[data.y_proba_target.values] * 3)
         if fitted is not None:
-            mean = self.mean = fitted.estimate(data.y_proba_target, level)
-            if own is not None:
-                estimate = replace(estimate, calibration=mean.calibrator)
-            target = evidence.act(estimate, mean, data.y_proba_target.values)
-            rows = data.y_proba_val.values
-            validation = evidence.act(estimate, mean, rows, fitted.out_of_fold())
-            assert mean.source_priors is not None
-            before, p, m = mean.source_priors, estimate.priors, mean.priors
-            self.moved = float(np.abs(p - before).sum() / 2)
-            kind = Kind(1.0, 1.0, 1.0)  # nothing speaks against prior shift
-            if data.classes.size <= MOST_CLASSES:
-                sides = validation.y_proba, data.y_val, target.y_proba
-                kind = evidence.explain_by_priors(*sides, before, level)
-            self.kind = kind._replace(amplification=evidence.amplification(p, m, before))
-            shares, covariance = np.array([before, m, p]), evidence.share_covariance(estimate)
-            known = (goal, validation, data.y_val, target, shares, covariance, groups)
-            self.promises = {
-                "calibrate": evidence.promise(*known, adapts=False),
-                "adapt": evidence.promise(*known, adapts=True),
-            }
-            if own is not None and own["goal"] == goal.name and groups is None:
-                expected = Gain(own["full_gain"], own["full_gain_se"])  # one gain, one number
-                self.promises["adapt"] = self.promises["adapt"]._replace(prior=expected)
-            decided = goal.decide(target.adapted), goal.decide(target.y_proba)
-            self.changed = float((decided[0] != decided[1]).mean())
-        self.estimate = estimate
-        # labels of the target
-        differ = evidence.rows_that_differ(goal, target)
-        strata = evidence.Strata(differ, data.labelled, data.y_target)
-        self.measured: Measured | None = None
-        self.ppi: PriorEstimate | None = None
-        self.gains: dict[Action, Gain] | None = None
-        self.shares: tuple[Vector, Vector] | None = None
-        self.errs_otherwise = False
+            actions = self._read_both_ways(fitted, groups)
         if data.labelled.size >= 2:
-            self._measure(target, strata)
-            if fitted is not None:
-                self.shares = evidence.measure_shares(target.calibrated, strata)
-            if fitted is not None and strata.tell:
-                self.gains = evidence.measure_gains(goal, target, strata)
-        # the verdict; decisions cannot be adapted one by one, and are always left
-        self.obstacle = self._find_obstacle(assumed)
-        self.assumed = assumed and self.obstacle is None
+            self._read_labels(actions)
         far = 0.0 if past is None else max(group.moved for group in past.groups)
         self.near = past if far >= self.moved else None
+
+        # the verdict
+        self.obstacle = self._find_obstacle(assumed)
+        self.assumed = assumed and self.obstacle is None
         why = None if self.obstacle is None else self.obstacle.name
-        if data.decided_shares is not None:
+        if self.mean is None:  # decisions cannot be adapted one by one, and are always left
             verdict: Verdict = "unclear" if why is not None and self.ppi is None else "leave"
-            self.ruling = Ruling(verdict, "none", why or "decisions", zero)
+            self.ruling = Ruling(verdict, "none", why or "decisions", Gain(0.0, 0.0))
             return
         # without a test, what the method decided tells whether the class balance changed
         by_method = own is None or own["reason"] != "no_shift"
@@ -746,13 +718,48 @@ class Case:
             worth=WORTH * goal.cost_of_error(estimate.priors),
         )
 
-    def _measure(self, target: evidence.Acted, strata: evidence.Strata) -> None:
-        """Measure the goal on labelled rows of the target, before and after, and the shares.
+    def _read_both_ways(self, fitted: CalibratedMean, groups: Indices | None) -> evidence.Acted:
+        """Read the target under prior and under covariate shift: shares, and what actions gain.
+
+        Returns the target's predictions as each action leaves them.
+        """
+        data, goal, own = self.data, self.goal, self.estimate.decision
+        mean = self.mean = fitted.estimate(data.y_proba_target, self.level)
+        if own is not None:
+            self.estimate = replace(self.estimate, calibration=mean.calibrator)
+        rows, estimate = data.y_proba_val.values, self.estimate
+        target = evidence.act(estimate, mean, data.y_proba_target.values)
+        validation = evidence.act(estimate, mean, rows, fitted.out_of_fold())
+        assert mean.source_priors is not None
+        before, p, m = mean.source_priors, estimate.priors, mean.priors
+        self.moved = float(np.abs(p - before).sum() / 2)
+        kind = Kind(1.0, 1.0, 1.0)  # nothing speaks against prior shift
+        if data.classes.size <= MOST_CLASSES:
+            kind = evidence.explain_by_priors(rows, data.y_val, target.y_proba, before, self.level)
+        self.kind = kind._replace(amplification=evidence.amplification(p, m, before))
+        shares, covariance = np.array([before, m, p]), evidence.share_covariance(estimate)
+        known = (goal, validation, data.y_val, target, shares, covariance, groups)
+        adapting = evidence.promise(*known, adapts=True)
+        if own is not None and own["goal"] == goal.name and groups is None:
+            expected = Gain(own["full_gain"], own["full_gain_se"])  # one gain, one number
+            adapting = adapting._replace(prior=expected)
+        calibrating = evidence.promise(*known, adapts=False)
+        self.promises = {"calibrate": calibrating, "adapt": adapting}
+        self.changed = float((goal.decide(target.adapted) != goal.decide(target.y_proba)).mean())
+        return target
+
+    def _read_labels(self, target: evidence.Acted) -> None:
+        """Measure the goal before and after, what actions gain, and the shares, by target labels.
 
         Labels are weighed by stratum: those of `rows_to_label` were not drawn alike.
         """
         data, goal, level = self.data, self.goal, self.level
         n, y = data.labelled.size, data.y_target
+        strata = evidence.Strata(evidence.rows_that_differ(goal, target), data.labelled, y)
+        if self.mean is not None:
+            self.shares = evidence.measure_shares(target.calibrated, strata)
+            if strata.tell:
+                self.gains = evidence.measure_gains(goal, target, strata)
         # 1 over each label's chance of being asked for; labels drawn at random fall on changed
         # rows as often as rows are changed
         weight, share = np.ones(n), strata.changed.mean()
@@ -802,7 +809,7 @@ class Case:
         """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
         data, kind, found = self.data, self.kind, self.assumption
         values, y = data.y_proba_val.values, data.y_val
-        if data.decided_shares is not None:
+        if self.mean is None:
             return found.fact_of_decisions() if found is not None and found.rejected else None
         if data.n_target < FEWEST_TARGET_ROWS:
             return fact("few_target_rows", n=data.n_target, least=FEWEST_TARGET_ROWS)
@@ -821,12 +828,13 @@ class Case:
             return seen
         if assumed and (swapped := self._target_swapped()) is not None:
             return swapped
-        unlike, surely = kind.unexplained, kind.refuted or (found is not None and found.rejected)
         # most targets have more once their columns are swapped or they were adapted before, and
         # hardly any natural one does
-        if not assumed or kind.explained is None or unlike < 0.3 or not surely:
-            return None
-        return fact("assumed_wrongly", unlike=min(unlike, 1.0), share=kind.explained)
+        if assumed and kind.explained is not None and kind.unexplained >= 0.3:
+            if kind.refuted or (found is not None and found.rejected):
+                unlike = min(kind.unexplained, 1.0)
+                return fact("assumed_wrongly", unlike=unlike, share=kind.explained)
+        return None
 
     def _target_swapped(self) -> Fact | None:
         """Name an order of the target's columns that explains far more of it, if there is one.
@@ -852,7 +860,7 @@ class Case:
         ones.
         """
         priors, y = self.estimate.priors, self.data.y_val
-        val, rows = self.data.y_proba_val.values, self.data.class_counts
+        val, rows = self.data.y_proba_val.values, self.class_counts
         accuracy = float((val.argmax(axis=1) == y).mean())
         sure = np.bincount(y, val.max(axis=1), priors.size) / np.maximum(rows, 1)
         shares = np.where(rows > 0, priors, 0.0)
@@ -987,7 +995,7 @@ class Case:
         if self.ruling.verdict != "unclear" or self.obstacle is not None:
             return
         # more rows, and always a few labels
-        counts, rarest = data.class_counts, int(data.class_counts.argmin())
+        counts, rarest = self.class_counts, int(self.class_counts.argmin())
         effective = FEW_ROWS if diagnostics is None else diagnostics.effective_sample_size
         if min(effective, counts[rarest]) < FEW_ROWS:
             few = {"label": str(data.classes[rarest]), "n": int(counts[rarest])}
@@ -1090,7 +1098,7 @@ class Case:
         """
         data, estimate, goal = self.data, self.given, self.goal
         rows, y, K = data.y_proba_val.values, data.y_val, data.classes.size
-        seen, noise = data.class_counts > 0, np.zeros((K, K))
+        seen, noise = self.class_counts > 0, np.zeros((K, K))
         shares = np.where(seen, estimate.priors, 0.0)
         if not shares.any():
             return None, None
