@@ -826,15 +826,16 @@ class Case:
             return None
         if (seen := self._looks_trained_on()) is not None:
             return seen
-        if assumed and (swapped := self._target_swapped()) is not None:
+        if not assumed:
+            return None
+        if (swapped := self._target_swapped()) is not None:
             return swapped
         # most targets have more once their columns are swapped or they were adapted before, and
         # hardly any natural one does
-        if assumed and kind.explained is not None and kind.unexplained >= 0.3:
-            if kind.refuted or (found is not None and found.rejected):
-                unlike = min(kind.unexplained, 1.0)
-                return fact("assumed_wrongly", unlike=unlike, share=kind.explained)
-        return None
+        refuted = kind.refuted or (found is not None and found.rejected)
+        if kind.explained is None or kind.unexplained < 0.3 or not refuted:
+            return None
+        return fact("assumed_wrongly", unlike=min(kind.unexplained, 1.0), share=kind.explained)
 
     def _target_swapped(self) -> Fact | None:
         """Name an order of the target's columns that explains far more of it, if there is one.
