@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -61,9 +61,6 @@ from priorshift.words import (
 
 ACCURACY = Goal("accuracy")
 
-FEW_ROWS = 30
-"""Validation rows, at the estimated priors, below which an answer rests on few."""
-
 FEWEST_TARGET_ROWS = 10
 """Target rows below which nothing is said of what changed."""
 
@@ -75,12 +72,6 @@ MOST_CLASSES, MOST_CLASSES_OF_ASSUMPTION = 500, 200
 
 MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 10_000_000
 """Rows times classes beyond which tests draw fewer resamples, or sides are thinned for them."""
-
-MOST_NAMED = 3
-"""Classes that a sentence on decisions names."""
-
-BUDGET = 40_000_000
-"""Rows times classes that verdicts on many groups or windows go through in all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -262,28 +253,18 @@ class Assessment:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
-        parts = (
-            "gain score_before score_after estimate calibrated_mean shares_to_report shift_test "
-            "assumption_test diagnostics measured ppi backtest"
-        )
-        found = {name: getattr(self, name) for name in parts.split()}
-        shares, names = self.decided_shares, self.estimate.classes.tolist()
-        told = {
-            "verdict": self.verdict,
-            "action": self.action,
-            "sentence": self.sentence,
-            "reasons": self.reasons,
-            "facts": [{"name": one.name, **one.numbers} for one in self.facts],
-            "goal": self.goal,
-            "explained": self.explained,
-            "explained_interval": self.explained_interval,
-            "decided_shares": None if shares is None else dict(zip(names, shares, strict=True)),
-            "n_val": self.n_val,
-            "n_target": self.n_target,
-            "rows_looked_at": self.rows_looked_at,
-            **{name: None if part is None else part.to_dict() for name, part in found.items()},
-            "warnings": self.warnings,
-        }
+        first = "verdict action sentence reasons facts goal explained explained_interval"
+        names = dict.fromkeys([*first.split(), *(of.name for of in fields(self))])
+        told = {name: getattr(self, name) for name in names}
+        for name in ("headline", "kind", "costs", "_full"):
+            del told[name]
+        for name, part in told.items():
+            if hasattr(part, "to_dict"):
+                told[name] = part.to_dict()
+        told["facts"] = [{"name": one.name, **one.numbers} for one in self.facts]
+        if self.decided_shares is not None:
+            shares = zip(self.estimate.classes.tolist(), self.decided_shares, strict=True)
+            told["decided_shares"] = dict(shares)
         return dict(plain(told))
 
     @property
@@ -431,12 +412,11 @@ def assess(
             *decided, y_proba_val, y_proba_target
         )
     needed = {"y_proba_val": y_proba_val, "y_val": y_val, "y_proba_target": y_proba_target}
-    for name, part in needed.items():
-        if part is None:
-            raise ValueError(
-                f"{name} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
-                "y_pred_val, y_val and y_pred_target."
-            )
+    if lacking := [name for name, part in needed.items() if part is None]:
+        raise ValueError(
+            f"{lacking[0]} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
+            "y_pred_val, y_val and y_pred_target."
+        )
     if isinstance(method, PriorEstimate):
         classes = method.classes
         # source priors that come from validation are no second opinion on it
@@ -444,6 +424,8 @@ def assess(
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
     by_decisions = data.decided_shares is not None
+    if by_decisions and isinstance(method, str) and method == "auto":
+        method = "cm-l"
     if by_decisions and goal == "log_loss":
         raise ValueError('goal="log_loss" needs probabilities; decisions have none.')
     seed = 0 if random_state is None else random_state
@@ -455,8 +437,6 @@ def assess(
         if isinstance(method, PriorEstimate):
             estimate = method
         else:
-            if by_decisions and isinstance(method, str) and method == "auto":
-                method = "cm-l"
             if isinstance(method, PriorEstimator) and hasattr(method, "classes_"):
                 fitted = method
             else:
@@ -490,7 +470,7 @@ def assess(
             mean = evidence.fit_mean(fitted, data.classes, rows, labels, groups=groups, **given)
             if past is not None and past.n_groups < evidence.FEWEST_GROUPS:
                 groups = None  # too few to tell how groups differ: rows count
-        found = Case(
+        case = Case(
             data,
             estimate,
             _test(data, given, seed, missing),
@@ -500,7 +480,8 @@ def assess(
             groups=groups,
             past=past,
             assumed=assume_prior_shift,
-        ).tell(missing)
+        )
+        found = case.tell(missing)
     said = dict.fromkeys(str(warning.message) for warning in caught)
     return replace(found, warnings=tuple(said))
 
@@ -537,7 +518,7 @@ class Verdicts:
         y_val: ArrayLike,
         source_label_priors: Any = None,
         *,
-        budget: int = BUDGET,
+        budget: int = 40_000_000,
     ) -> None:
         self.validation = check_proba(y_proba_val, "y_proba_val"), y_val
         self.source_label_priors, self.budget = source_label_priors, budget
@@ -817,8 +798,8 @@ class Case:
             return fact("columns_swapped", text=said)
         z, least = evidence.label_information(values, y), evidence.least_information(y.size)
         if z is not None and z < least:
-            if y.size < FEW_ROWS:
-                return fact("few_rows", n=y.size, least=FEW_ROWS)
+            if y.size < evidence.FEW_ROWS:
+                return fact("few_rows", n=y.size, least=evidence.FEW_ROWS)
             return fact("no_information", n=y.size, z=z, least=least)
         if unknown := self.unknown_classes:
             return fact("unknown_class", n=len(unknown))
@@ -933,12 +914,10 @@ class Case:
             if found is not None and (found.n_repeated_val or found.n_repeated_target):
                 yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
             full, possible = self.promises["adapt"], (-1.0, 1.0) if goal.in_points else None
-            for name, gain in (
-                ("if_prior_shift", full.prior),
-                ("if_covariate_shift", full.covariate),
-            ):
-                bounds = asdict(evidence.Expected.of(*gain, level, possible))
-                yield fact(name, goal=goal.name, **bounds, level=level, changed=self.changed)
+            readings = {"if_prior_shift": full.prior, "if_covariate_shift": full.covariate}
+            for name, gain in readings.items():
+                known = asdict(evidence.Expected.of(*gain, level, possible))
+                yield fact(name, goal=goal.name, **known, level=level, changed=self.changed)
         if self.past is not None:
             yield fact("history", text=self.past.sentence)
             if self.near is None:
@@ -948,15 +927,10 @@ class Case:
             if mean is None:
                 yield fact("measured_decisions", n=n, right=before.value)
             else:
-                yield fact(
-                    "measured",
-                    goal=goal.name,
-                    n=n,
-                    before=before.value,
-                    after=after.value,
-                    before_interval=(before.low, before.high),
-                    after_interval=(after.low, after.high),
-                )
+                bounds = {"before_interval": (before.low, before.high)}
+                bounds["after_interval"] = (after.low, after.high)
+                known = {"n": n, "before": before.value, "after": after.value}
+                yield fact("measured", goal=goal.name, **known, **bounds)
             if self.errs_otherwise:
                 promised = labels.expected_before
                 yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)
@@ -968,22 +942,15 @@ class Case:
             apart = np.abs(estimate.priors - mean.priors)
             k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
             low, high = report.interval[k].tolist()
-            yield fact(
-                "readings",
-                label=str(data.classes[k]),
-                report=float(report.priors[k]),
-                mean=float(mean.priors[k]),
-                prior=float(estimate.priors[k]),
-                before=float(mean.source_priors[k]),
-                low=low,
-                high=high,
-                level=level,
-            )
+            shares = {"report": report.priors, "mean": mean.priors, "prior": estimate.priors}
+            shares["before"] = mean.source_priors
+            known = {name: float(of[k]) for name, of in shares.items()}
+            label = str(data.classes[k])
+            yield fact("readings", label=label, **known, low=low, high=high, level=level)
             # where one of two classes is rare, accuracy says little
             if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < 0.05:
-                label, other = data.classes[np.argsort(report.priors)].tolist()
-                share = float(report.priors.min())
-                yield fact("rare", label=str(label), other=str(other), share=share)
+                label, other = map(str, data.classes[np.argsort(report.priors)].tolist())
+                yield fact("rare", label=label, other=other, share=float(report.priors.min()))
             swapped = self._target_swapped()
             if swapped is not None and self.ruling.why != swapped.name:  # else it was said first
                 yield swapped
@@ -997,11 +964,11 @@ class Case:
             return
         # more rows, and always a few labels
         counts, rarest = self.class_counts, int(self.class_counts.argmin())
-        effective = FEW_ROWS if diagnostics is None else diagnostics.effective_sample_size
-        if min(effective, counts[rarest]) < FEW_ROWS:
+        effective = evidence.FEW_ROWS if diagnostics is None else diagnostics.effective_sample_size
+        if min(effective, counts[rarest]) < evidence.FEW_ROWS:
             few = {"label": str(data.classes[rarest]), "n": int(counts[rarest])}
             yield fact("more_validation", **few, n_val=data.y_val.size)
-        elif data.n_target < FEW_ROWS * data.classes.size:
+        elif data.n_target < evidence.FEW_ROWS * data.classes.size:
             yield fact("more_target", n=data.n_target)
         yield fact("label_rows", n=min(LABELS, data.n_target), more=labels is not None)
 
@@ -1051,8 +1018,8 @@ class Case:
             labels = np.flatnonzero(~np.isin(report.classes, report.unseen_classes))
             if (k := vaguest_share(report)) is not None and report.interval is not None:
                 vague = (report.classes[k], *report.interval[k].tolist())
-            few = labels.size <= MOST_NAMED
-            most = labels if few else labels[movers((shares - decided)[labels], MOST_NAMED - 1)]
+            few = labels.size <= 3  # else the two that moved most are named
+            most = labels if few else labels[movers((shares - decided)[labels], 2)]
             said = decisions_headline(
                 [(report.classes[k], float(shares[k]), float(decided[k])) for k in most],
                 all_named=few,
@@ -1160,25 +1127,17 @@ def _test(
         missing.append(fact("too_many_classes", n=K))
         return None
     most, rng = MOST_NUMBERS // (K + 10), np.random.default_rng(0)
-    sides, labels = [data.y_proba_val, data.y_proba_target], data.classes[data.y_val]
-    for at, side in enumerate(sides):
-        if side.shape[0] > most:
-            rows = np.sort(rng.choice(side.shape[0], most, replace=False))
-            sides[at] = Predictions.from_checked(side.values[rows])
-            labels = labels[rows] if at == 0 else labels
-    many = (sides[0].shape[0] + sides[1].shape[0]) * (K + 10) > MANY_NUMBERS
+    validation, y, target = data.y_proba_val, data.y_val, data.y_proba_target
+    if y.size > most:
+        rows = np.sort(rng.choice(y.size, most, replace=False))
+        validation, y = validation.take(rows), y[rows]
+    if target.shape[0] > most:
+        target = target.take(np.sort(rng.choice(target.shape[0], most, replace=False)))
+    many = (y.size + target.shape[0]) * (K + 10) > MANY_NUMBERS
+    known = {"classes": data.classes, "effect": False, "random_state": seed, **given}
+    known |= {"n_resamples": 199 if many else 999, "assumption": K <= MOST_CLASSES_OF_ASSUMPTION}
     try:
-        return evidence.detect_shift(
-            sides[0],
-            labels,
-            sides[1],
-            classes=data.classes,
-            n_resamples=199 if many else 999,
-            assumption=K <= MOST_CLASSES_OF_ASSUMPTION,
-            effect=False,
-            random_state=seed,
-            **given,
-        )
+        return evidence.detect_shift(validation, data.classes[y], target, **known)
     except ValueError as error:
         missing.append(fact("no_test", error=str(error)))
         return None
