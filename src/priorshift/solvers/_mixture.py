@@ -135,7 +135,9 @@ class Mixture:
         share = max(size // 32, min(size // 12, USUAL_BLOCK_BYTES))
         few = size <= 2 * USUAL_BLOCK_BYTES or n <= 2 * K
         largest = CACHED_BLOCK_BYTES if getattr(rows, "dear", False) else LARGEST_BLOCK_BYTES
-        self.block_bytes = largest if few else min(largest, share)
+        self.block_bytes = self.pass_bytes = largest if few else min(largest, share)
+        if is_array(rows):  # a pass without conversion makes no copies, only vectors
+            self.pass_bytes = max(self.block_bytes, min(BLOCK_BYTES, K * rows.nbytes // 12))
 
     @property
     def mass(self) -> float:
@@ -149,12 +151,9 @@ class Mixture:
         float64): good enough for steps, not for certificates. Where p leaves a row without any
         probability, the likelihood is -inf and the gradient is not finite.
         """
-        A: Any = self.A
-        bytes_ = self.block_bytes
-        if is_array(A) and not (exact and A.dtype != np.float64):  # no copies, only vectors
-            bytes_ = max(bytes_, min(BLOCK_BYTES, self.n_classes * A.nbytes // 12))
+        bytes_ = self.block_bytes if exact and self.A.dtype != np.float64 else self.pass_bytes
         kernel = partial(_evaluate, self.scale * p, self.weights, self.hidden)
-        likelihood, slope = map_reduce(kernel, A, block_bytes=bytes_, exact=exact)
+        likelihood, slope = map_reduce(kernel, self.A, block_bytes=bytes_, exact=exact)
         return float(likelihood), self.scale * slope
 
     def at(
