@@ -28,7 +28,7 @@ import numpy as np
 from priorshift._typing import Floats, Vector
 from priorshift.border import Block, map_reduce
 from priorshift.solvers._linear import project_simplex
-from priorshift.solvers._mixture import Mixture, likelihoods
+from priorshift.solvers._mixture import Mix, Mixture
 from priorshift.solvers._solution import Solution
 
 LEARNING_RATES = tuple(10.0**exponent for exponent in range(-6, 1))
@@ -157,16 +157,13 @@ def _project(P: Vector) -> Vector:
 
 def _slopes(problem: Mixture, P: Vector) -> Vector:
     """Return the gradient of the likelihood at every column of P."""
-    scale = problem.scale[:, None]
-    kernel = partial(_slopes_of_block, scale * P, problem.weights, problem.hidden)
-    return scale * map_reduce(kernel, problem.A, work=problem.A.size * P.shape[1])
+    kernel, work = partial(_slopes_of_block, problem.mix(P)), problem.A.size * P.shape[1]
+    return problem.scale[:, None] * map_reduce(kernel, problem.A, work=work)
 
 
-def _slopes_of_block(
-    mixed: Vector, weights: Vector | None, hidden: Vector | None, block: Block, rows: slice
-) -> Vector:
+def _slopes_of_block(mix: Mix, block: Block, rows: slice) -> Vector:
     """Return the gradient of the likelihood of a block at every column of the scaled P."""
-    w, U = likelihoods(mixed, weights, hidden, block, rows)
+    w, U = mix(block, rows)
     slopes = np.divide(1.0 if w is None else w, U, out=np.zeros_like(U), where=U > 0)
     return (block.T @ slopes.astype(block.dtype, copy=False)).astype(np.float64)
 
@@ -208,7 +205,15 @@ def released_lbfgs(
         if curvature > LEAST_CURVATURE:
             memory.append((step, change, np.float32(1.0) / curvature))
             scale = curvature / (change @ change)
-        direction, before = _two_loops(memory, scale, summed), summed
+        # minus the inverse Hessian times the gradient, by two loops over the memory
+        direction, along = -summed, []
+        for past, fall, inverse in reversed(memory):
+            along.append(inverse * (past @ direction))
+            direction = direction - along[-1] * fall
+        direction = scale * direction
+        for past, fall, inverse in memory:
+            direction = direction + (along.pop() - inverse * (fall @ direction)) * past
+        before = summed
         if summed @ direction > -CHANGE_TOLERANCE:
             break
         rate = LBFGS_RATE if taken else LBFGS_RATE * np.minimum(1, 1 / np.abs(summed).sum())
@@ -222,19 +227,6 @@ def released_lbfgs(
         if abs(value - last) < CHANGE_TOLERANCE:
             break
     return theta, taken
-
-
-def _two_loops(memory: list[tuple[Floats, Floats, Any]], scale: Any, gradient: Floats) -> Floats:
-    """Return minus the inverse Hessian times the gradient."""
-    d: Any = -gradient
-    along: list[Any] = []
-    for step, change, inverse in reversed(memory):
-        along.append(inverse * (step @ d))
-        d = d - along[-1] * change
-    d = scale * d
-    for step, change, inverse in memory:
-        d = d + (along.pop() - inverse * (change @ d)) * step
-    return np.asarray(d)
 
 
 Published = Callable[..., Solution]
