@@ -243,7 +243,7 @@ class Mixture:
 
     def _sample(
         self, p: Vector, n_rows: int, slope: Vector | None
-    ) -> tuple[Any, Mix, Indices | None]:
+    ) -> tuple[Any, Mix, Any]:
         """Return about `n_rows` rows, of an array all rows and which to take, and `mix` of them."""
         slope = self.evaluate(p, exact=False)[1] if slope is None else slope
         fetched, step = not is_array(self.A), float(slope.sum()) / n_rows

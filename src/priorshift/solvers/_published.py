@@ -100,6 +100,7 @@ def released_ascent(
     *,
     tol: float,
     learning_rate: float,
+    of_sum: bool = False,
     n_steps: int = N_STEPS,
     halved_every: int | None = None,
     threshold: float = 0.0,
@@ -115,6 +116,8 @@ def released_ascent(
         Gap up to which the result counts as certified.
     learning_rate : float
         Of the gradient of f/n, n being the weight of all rows.
+    of_sum : bool, default=False
+        Whether it is that of the gradient of f, as for MAP.
     n_steps : int, default=1000
     halved_every : int, optional
         Halve the learning rate after so many steps, again and again.
@@ -126,6 +129,7 @@ def released_ascent(
         infinite at p = 0, where the released code fails; here the last iterate above 0 is returned.
     """
     p, steps, lagged = start / start.sum(), 0, None
+    learning_rate *= problem.mass if of_sum else 1
     while steps < n_steps:
         rate = learning_rate / 2 ** (0 if halved_every is None else steps // halved_every)
         slope = _slopes(problem, p[:, None])[:, 0]  # decisions that p makes impossible have none
@@ -139,14 +143,6 @@ def released_ascent(
             lagged = before
             break
     return _honest(problem, p, tol, steps, adapts_to=lagged)
-
-
-def _released_map(problem: Mixture, start: Vector, *, tol: float, n_steps: int) -> Solution:
-    """Ascend as the released MAP does: 5e-8 of the summed gradient, until a step is below 1e-5."""
-    rate = 5e-8 * problem.mass
-    return released_ascent(
-        problem, start, tol=tol, n_steps=n_steps, learning_rate=rate, threshold=1e-5, floor=FLOOR
-    )
 
 
 def _project(P: Vector) -> Vector:
@@ -240,7 +236,9 @@ PUBLISHED: Mapping[str, Mapping[str, Published]] = {
     },
     "map": {
         "paper": partial(gradient_ascent, threshold=L2_THRESHOLD),
-        "released": _released_map,
+        "released": partial(
+            released_ascent, learning_rate=5e-8, of_sum=True, threshold=1e-5, floor=FLOOR
+        ),
     },
     "cm-l": {
         "paper": gradient_ascent,
