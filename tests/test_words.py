@@ -4,6 +4,7 @@ import string
 
 import pytest
 
+from priorshift.verdict import Gain, Ruling
 from priorshift.words import (
     ADVICE,
     SENTENCES,
@@ -132,25 +133,24 @@ def test_few_rows_are_no_evidence_of_no_shift():
 
 
 @pytest.mark.parametrize(
-    ("why", "lead", "part"),
+    ("why", "verdict", "part"),
     [
-        ("helps", "Adapt", "accuracy should rise from about 62% to 79% (+11 to +22 points)."),
-        ("no_shift", "Leave the predictions as they are", "no evidence that the class balance"),
-        (
-            "no_gain",
-            "Leave the predictions as they are",
-            "would gain 22 points of accuracy at most",
-        ),
-        ("columns_swapped", "Unclear", "in a different order from the classes. Fix that"),
-        ("target_swapped", "Unclear", "in a different order from validation's. Check that"),
-        ("no_information", "Unclear", "the predictions say nothing about the labels. Check"),
-        ("unknown_class", "Unclear", "validation has no row of class “a” and 1 other"),
-        ("more_changed", "Unclear", "more than the class balance changed."),
-        ("unsure", "Unclear", "Accuracy would change by +11 to +22 points."),
+        ("helps", "adapt", "accuracy should rise from about 62% to 79% (+11 to +22 points)."),
+        ("no_shift", "leave", "no evidence that the class balance"),
+        ("no_gain", "leave", "would gain 22 points of accuracy at most"),
+        ("columns_swapped", "unclear", "in a different order from the classes. Fix that"),
+        ("target_swapped", "unclear", "in a different order from validation's. Check that"),
+        ("no_information", "unclear", "the predictions say nothing about the labels. Check"),
+        ("unknown_class", "unclear", "validation has no row of class “a” and 1 other"),
+        ("more_changed", "unclear", "more than the class balance changed."),
+        ("unsure", "unclear", "Accuracy would change by +11 to +22 points."),
     ],
 )
-def test_headlines(why, lead, part):
-    found = headline(why, gain=(0.17, 0.11, 0.22), scores=(0.62, 0.79), unknown=["a", "b"])
+def test_headlines(why, verdict, part):
+    ruling = Ruling(verdict, "adapt" if verdict == "adapt" else "none", why, Gain(0.17, 0.03))
+    known = {"scores": (0.62, 0.79), "unknown": ["a", "b"]}
+    found = headline(ruling, "accuracy", (0.17, 0.11, 0.22), **known)
+    lead = {"leave": "Leave the predictions as they are"}.get(verdict, verdict.capitalize())
     assert found.lead == lead
     assert part in found.rest
     assert str(found) == f"{lead}: {found.rest}"
@@ -160,15 +160,17 @@ def test_headlines(why, lead, part):
 
 @pytest.mark.parametrize("goal", ["log_loss", "cost"])
 def test_what_should_fall_is_said_to_fall(goal):
-    found = headline("helps", goal=goal, gain=(0.4, 0.2, 0.6), scores=(1.3, 0.9), shifted=True)
+    ruling = Ruling("adapt", "adapt", "helps", Gain(0.4, 0.1))
+    found = headline(ruling, goal, (0.4, 0.2, 0.6), scores=(1.3, 0.9), shifted=True)
     assert "should fall from about 1.30 to 0.90 (−0.60 to −0.20)." in found.rest
     assert "by at most" not in found.rest
     assert change(goal, -0.1, 0.6) == "−0.60 to +0.10"
-    assert "by about 0.4 " in headline("helps", goal=goal, gain=(0.4, 0.2, 0.6)).rest
+    assert "by about 0.4 " in headline(ruling, goal, (0.4, 0.2, 0.6)).rest
 
 
 def test_what_every_label_tells_has_no_bounds():
-    found = headline("labels_adapt", gain=(0.17, 0.17, 0.17))
+    ruling = Ruling("adapt", "adapt", "labels_adapt", Gain(0.17, 0.0))
+    found = headline(ruling, "accuracy", (0.17, 0.17, 0.17))
     assert found.rest == "by the labels of the target, adapting makes accuracy rise by 17 points."
     assert change("accuracy", 0.17, 0.17) == "+17 points"
 

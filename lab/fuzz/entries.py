@@ -580,7 +580,9 @@ def monitor(world: World) -> Any:
         alarm_level=world.number((0.05, 0.5), 0.05),
         random_state=world.seed(),
     )
-    made.fit(world.val(), world.labels(), **world.source())
+    given = world.source()
+    given.pop("source_label_priors", None)
+    made.fit(world.val(), world.labels(), **given)
     times = (None, 1, "2026-01-01", np.datetime64("2026-01-01"), 0.5, np.nan, object())
     steps = [made.update(world.y_proba, time=pick(rng, times[:5])) for _ in range(2)]
     with tempfile.TemporaryDirectory() as folder:

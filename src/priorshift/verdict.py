@@ -90,10 +90,6 @@ class Promise(NamedTuple):
     changed: float = 1.0
     """Share of the rows on which the action makes a difference."""
 
-    def readings(self, prior: bool) -> tuple[Gain, ...]:
-        """Return the gains that an action must show: under prior shift only where it may be."""
-        return (self.unchanged, self.covariate, *([self.prior] if prior else []))
-
     def read(self, weight: float, least: float = 0.0) -> Gain:
         """Return the gain if prior shift has this weight, covariate shift the rest."""
         (x, x_error), (p, p_error) = self.covariate, self.prior
@@ -131,7 +127,7 @@ class Kind(NamedTuple):
     @property
     def possible(self) -> bool:
         """Whether there was a change that prior shift may explain."""
-        return self.explained is not None and not self.refuted
+        return self.explained is not None and self.high >= REFUTED
 
 
 class Ruling(NamedTuple):
@@ -159,8 +155,7 @@ def judge(
     Parameters
     ----------
     promises : mapping from action to Promise
-        By validation and the target's predictions. Where outputs cannot be calibrated, "adapt"
-        alone.
+        What "calibrate" and "adapt" gain by validation and the target's predictions.
     kind : Kind
         How much of the change a change of class balance explains.
     shifted : bool
@@ -180,7 +175,8 @@ def judge(
     Examples
     --------
     >>> gain, loss, none = Gain(0.05, 0.01), Gain(-0.04, 0.01), Gain(0.0, 0.001)
-    >>> promises = {"adapt": Promise(loss, loss, gain, gain)}
+    >>> promises = {"calibrate": Promise(none, none, none, none)}
+    >>> promises["adapt"] = Promise(loss, loss, gain, gain)
     >>> judge(promises, Kind(0.97, 0.9, 1.0, 1.5), shifted=True).verdict
     'adapt'
     >>> judge(promises, Kind(0.5, 0.4, 0.6, 1.5), shifted=True)[:3]
@@ -188,9 +184,9 @@ def judge(
     >>> judge(promises, Kind(0.97, 0.9, 1.0, 4.0), shifted=True)[:3]
     ('unclear', 'none', 'hinges')
     """
+    calibrates, adapts = promises["calibrate"], promises["adapt"]
     weight = 1.0 if assumed else kind.explained or 0.0
-    expected = {action: one.read(weight) for action, one in promises.items()}
-    full = expected["adapt"]
+    calibrated, full = calibrates.read(weight), adapts.read(weight)
     if obstacle is not None:
         return Ruling("unclear", "none", obstacle, full)
     if measured is not None:
@@ -202,37 +198,33 @@ def judge(
     if past is not None and not assumed:
         return take_best(past, SURE, "history", worth)
     if assumed:
-        priors = {action: one.prior for action, one in promises.items()}
+        priors: dict[Action, Gain] = {"calibrate": calibrates.prior, "adapt": adapts.prior}
         ruling = take_best(priors, CAUTION, "assumed", worth)
         if ruling.action == "none" and not shifted:
             return Ruling("leave", "none", "no_shift", ruling.gain)
         return ruling
-    adapts, calibrates = promises["adapt"], promises.get("calibrate")
-    agreed = kind.well_explained and adapts.prior.less(CAUTION) > 0 and adapts.mean.mean > 0
-    if agreed and not shifted:
-        agreed = adapts.prior.mean >= worth
-    pays = calibrates is not None and all(
-        gain.less(CAUTION) > 0 for gain in calibrates.readings(kind.possible)
-    )
+    sure = adapts.prior.less(CAUTION)
+    agreed = kind.well_explained and sure > 0 and adapts.mean.mean > 0
+    if not shifted:
+        agreed = agreed and adapts.prior.mean >= worth
+    pays = calibrates.unchanged.less(CAUTION) > 0 and calibrates.covariate.less(CAUTION) > 0
+    if kind.possible:
+        pays = pays and calibrates.prior.less(CAUTION) > 0
     if agreed and pays:
-        assert calibrates is not None
         agreed = adapts.read(0.5).mean >= calibrates.read(0.5).mean
     if agreed:
         return Ruling("adapt", "adapt", "helps", full)
+    if pays and kind.possible and sure > calibrated.mean + worth:
+        return Ruling("unclear", "calibrate", "calibrate_first", calibrated)
     if pays:
-        gain = expected["calibrate"]
-        more = kind.possible and adapts.prior.less(CAUTION) > gain.mean + worth
-        if more:
-            return Ruling("unclear", "calibrate", "calibrate_first", gain)
-        return Ruling("adapt", "calibrate", "calibrate", gain)
+        return Ruling("adapt", "calibrate", "calibrate", calibrated)
     if not shifted:
         return Ruling("leave", "none", "no_shift", full)
-    if adapts.prior.less(-SURE) < worth and all(g.mean < worth for g in expected.values()):
+    if adapts.prior.less(-SURE) < worth and full.mean < worth and calibrated.mean < worth:
         return Ruling("leave", "none", "no_gain", full)
     if kind.explained is not None and kind.high < WELL:
         return Ruling("unclear", "none", "more_changed", full)
-    why = "unsure" if adapts.prior.less(CAUTION) <= 0 else "hinges"
-    return Ruling("unclear", "none", why, full)
+    return Ruling("unclear", "none", "unsure" if sure <= 0 else "hinges", full)
 
 
 def judge_gain(

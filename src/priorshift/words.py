@@ -3,7 +3,7 @@
 A fact is a name with numbers. `say` turns it into a sentence; nothing turns a sentence back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from priorshift.adapt import GOAL_WORDS, IN_POINTS, Aim
@@ -22,6 +22,7 @@ from priorshift.text import (
     signed_number,
     some,
 )
+from priorshift.verdict import Ruling, Verdict
 
 ENOUGH_POWER = 0.8
 """Chance of noticing a shift from which on not noticing one is evidence that there is none."""
@@ -48,9 +49,8 @@ def fact(name: str, **numbers: Any) -> Fact:
 def say(told: Fact) -> str:
     """Return the sentence that states a fact."""
     sentence = SENTENCES[told.name]
-    return (
-        sentence.format(**told.numbers) if isinstance(sentence, str) else sentence(**told.numbers)
-    )
+    write = sentence.format if isinstance(sentence, str) else sentence
+    return write(**told.numbers)
 
 
 class Headline(NamedTuple):
@@ -68,20 +68,20 @@ class Headline(NamedTuple):
 
 
 def headline(
-    why: str,
+    ruling: Ruling,
+    goal: Aim,
+    gain: tuple[float, float, float],
     *,
-    goal: Aim = "accuracy",
-    gain: tuple[float, float, float] = (0.0, 0.0, 0.0),
     scores: tuple[float, float] | None = None,
     shifted: bool = False,
-    unknown: list[Any] | None = None,
+    unknown: Sequence[Any] = (),
 ) -> Headline:
     """Say what to do and why, for a reader who knows no statistics.
 
     Parameters
     ----------
-    why : str
-        The reason of the ruling: see `priorshift.verdict.judge`.
+    ruling : Ruling
+        What is to be done, and the name of the reason.
     goal : str
         What the gain is in.
     gain : tuple of float
@@ -90,16 +90,18 @@ def headline(
         The goal's score before and after.
     shifted : bool
         Whether a test found that the class balance changed.
-    unknown : list, optional
+    unknown : sequence, optional
         Classes that nothing is known of.
 
     Examples
     --------
-    >>> print(headline("helps", gain=(0.17, 0.11, 0.22), scores=(0.62, 0.79), shifted=True))
+    >>> from priorshift.verdict import Gain
+    >>> ruling = Ruling("adapt", "adapt", "helps", Gain(0.17, 0.03))
+    >>> print(headline(ruling, "accuracy", (0.17, 0.11, 0.22), scores=(0.62, 0.79), shifted=True))
     Adapt: the class balance has changed, and accuracy should rise from about 62% to 79% (+11 to
     +22 points).
     """
-    word, in_points = GOAL_WORDS[goal], goal in IN_POINTS
+    word, in_points, why = GOAL_WORDS[goal], goal in IN_POINTS, ruling.why
     mean, low, high = gain
     size = short_points(mean).lstrip("+") + " points" if in_points else f"{mean:.3g}"
     how = f"by about {size}"
@@ -111,10 +113,11 @@ def headline(
     if unknown:
         first, *others = unknown
         missing = quoted(str(first)) + (f" and {plural(len(others), 'other')}" if others else "")
+    lead = LEADS[ruling.verdict]
+    if (ruling.verdict, ruling.action) == ("adapt", "calibrate"):
+        lead = "Adapt by calibrating alone"
     by, _, what = why.rpartition("_")
-    if why not in HEADLINES and by in BY:
-        why = f"by_{what}" if what in ("adapt", "calibrate", "leave") else "by"
-    lead, rest = HEADLINES.get(why, HEADLINES["unclear"])
+    rest = REASONS[why if why in REASONS else f"by_{what}"]
     if low == high:  # every row has a label: nothing is left to be uncertain of
         how, rest = how.replace("about ", ""), rest.replace(" ({span})", "")
     words = {
@@ -131,6 +134,12 @@ def headline(
     return Headline(lead, rest.format(**words))
 
 
+LEADS: dict[Verdict, str] = {
+    "adapt": "Adapt",
+    "leave": "Leave the predictions as they are",
+    "unclear": "Unclear",
+}
+
 BY = {
     "labels": "by the labels of the target",
     "history": "by your own history",
@@ -138,78 +147,42 @@ BY = {
 }
 """What a verdict rests on, in words."""
 
-LEAVE = "Leave the predictions as they are"
-
-HEADLINES = {
-    "helps": ("Adapt", "{changed}{word} {should} ({span})."),
-    "assumed_adapt": ("Adapt", "{changed}{word} {should} ({span})."),
-    "calibrate": (
-        "Adapt by calibrating alone",
-        "that pays whichever way the target changed. {Word} {should} ({span}).",
-    ),
-    "assumed_calibrate": (
-        "Adapt by calibrating alone",
-        "that gains more surely than adapting to the new shares. {Word} {should} ({span}).",
-    ),
-    "by_adapt": ("Adapt", "{by}, adapting {makes} ({span})."),
-    "by_calibrate": ("Adapt by calibrating alone", "{by}, that {makes} ({span})."),
-    "by_leave": (LEAVE, "{by}, there is nothing to gain ({word} {span})."),
-    "by": ("Unclear", "{by}, adapting may still help or harm ({word} {span})."),
-    "no_shift": (LEAVE, "there is no evidence that the class balance changed."),
-    "no_gain": (LEAVE, "the predictions changed, but adapting would {most} at most."),
-    "columns_swapped": (
-        "Unclear",
-        "the columns of the predictions seem to be in a different order from the classes. Fix "
-        "that before anything else.",
-    ),
-    "target_swapped": (
-        "Unclear",
-        "the target's columns may be in a different order from validation's. Check that before "
-        "anything else.",
-    ),
-    "few_rows": ("Unclear", "validation has too few rows to tell. Label more of them."),
-    "few_target_rows": ("Unclear", "the target has too few rows to tell. Collect more of them."),
-    "no_information": (
-        "Unclear",
-        "on validation, the predictions say nothing about the labels. Check that both have the "
-        "same row order and belong together.",
-    ),
-    "seen_before": (
-        "Unclear",
-        "the validation rows look as if the model was trained on them, so they cannot tell what "
-        "adapting gains. Use rows that it has not seen, or label some of the target.",
-    ),
-    "assumed_wrongly": (
-        "Unclear",
-        "you say that each class looks as it did, but no class balance explains the target. Are "
-        "its columns in another order, or was it adapted before?",
-    ),
-    "unknown_class": (
-        "Unclear",
-        "validation has no row of class {unknown}, so adapting to the new class balance would be a "
-        "guess.",
-    ),
-    "more_changed": (
-        "Unclear",
-        "more than the class balance changed. The target looks different within its classes, so "
-        "adapting may help or harm.",
-    ),
-    "hinges": (
-        "Unclear",
-        "it hinges on what changed. If each class looks as it did, adapting helps; if other cases "
-        "came, it harms. Predictions alone cannot tell.",
-    ),
-    "calibrate_first": (
-        "Unclear",
-        "calibrating pays whichever way the target changed ({word} {span}), and is done. Adapting "
-        "in full may gain more, or harm.",
-    ),
-    "unclear": (
-        "Unclear",
-        "the predictions changed, but adapting may help or harm. {Word} would change by {span}.",
-    ),
+REASONS = {
+    "helps": "{changed}{word} {should} ({span}).",
+    "assumed_adapt": "{changed}{word} {should} ({span}).",
+    "calibrate": "that pays whichever way the target changed. {Word} {should} ({span}).",
+    "assumed_calibrate": "that gains more surely than adapting to the new shares. {Word} {should} "
+    "({span}).",
+    "by_adapt": "{by}, adapting {makes} ({span}).",
+    "by_calibrate": "{by}, that {makes} ({span}).",
+    "by_leave": "{by}, there is nothing to gain ({word} {span}).",
+    "by_unsure": "{by}, adapting may still help or harm ({word} {span}).",
+    "no_shift": "there is no evidence that the class balance changed.",
+    "no_gain": "the predictions changed, but adapting would {most} at most.",
+    "columns_swapped": "the columns of the predictions seem to be in a different order from the "
+    "classes. Fix that before anything else.",
+    "target_swapped": "the target's columns may be in a different order from validation's. Check "
+    "that before anything else.",
+    "few_rows": "validation has too few rows to tell. Label more of them.",
+    "few_target_rows": "the target has too few rows to tell. Collect more of them.",
+    "no_information": "on validation, the predictions say nothing about the labels. Check that "
+    "both have the same row order and belong together.",
+    "seen_before": "the validation rows look as if the model was trained on them, so they cannot "
+    "tell what adapting gains. Use rows that it has not seen, or label some of the target.",
+    "assumed_wrongly": "you say that each class looks as it did, but no class balance explains the "
+    "target. Are its columns in another order, or was it adapted before?",
+    "unknown_class": "validation has no row of class {unknown}, so adapting to the new class "
+    "balance would be a guess.",
+    "more_changed": "more than the class balance changed. The target looks different within its "
+    "classes, so adapting may help or harm.",
+    "hinges": "it hinges on what changed. If each class looks as it did, adapting helps; if other "
+    "cases came, it harms. Predictions alone cannot tell.",
+    "calibrate_first": "calibrating pays whichever way the target changed ({word} {span}), and is "
+    "done. Adapting in full may gain more, or harm.",
+    "unsure": "the predictions changed, but adapting may help or harm. {Word} would change by "
+    "{span}.",
 }
-"""By reason: what to do, and why."""
+"""Why, by the name of the reason."""
 
 
 def decisions_headline(
@@ -363,9 +336,12 @@ def _say_measured(
 ) -> str:
     said = (before, after, *before_interval, *after_interval)
     shown = [f"{one:.1%}" for one in said] if goal in IN_POINTS else numbers(*said)
+    on = f"On {n:,} labelled rows of the target, {GOAL_WORDS[goal]} is"
+    if before_interval[0] == before_interval[1]:  # no row is without a label
+        return f"{on} {shown[0]} before and {shown[1]} after adapting."
     return (
-        f"On {n:,} labelled rows of the target, {GOAL_WORDS[goal]} is {shown[0]} ({shown[2]} to "
-        f"{shown[3]}) before and {shown[1]} ({shown[4]} to {shown[5]}) after adapting."
+        f"{on} {shown[0]} ({shown[2]} to {shown[3]}) before and {shown[1]} ({shown[4]} to "
+        f"{shown[5]}) after adapting."
     )
 
 
@@ -385,9 +361,10 @@ def _say_readings(
     )
     if not min(prior, mean) <= report <= max(prior, mean):
         said += f", {percent(before)} before"
-    return (
-        f"{said}; report {percent(report)} ({at_level(level)} {percent(low)} to {percent(high)})."
-    )
+    bounds = f"{at_level(level)} {percent(low)} to {percent(high)}"
+    if low == high:
+        bounds = "counted: every row has a label"
+    return f"{said}; report {percent(report)} ({bounds})."
 
 
 SENTENCES: dict[str, str | Callable[..., str]] = {

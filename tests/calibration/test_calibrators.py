@@ -21,8 +21,7 @@ from priorshift.calibration import (
     VectorScaling,
     likelihood,
 )
-from priorshift.calibration.crossfit import by_fold
-from priorshift.calibration.likelihood import deal_folds
+from priorshift.calibration.likelihood import by_fold, deal_folds
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 
 EVERY = [

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from priorshift.counts import Confusion
-from priorshift.monitor._alarm import Alarm, batch_scores, log_evidence, n_scores, source_decisions
+from priorshift.monitor._alarm import Alarm, batch_scores, log_evidence, n_scores
 
 
 def test_an_alarm_follows_one_stream_as_many_are_followed(rng):
@@ -69,31 +68,3 @@ def test_an_acknowledged_shift_is_the_new_normal(rng):
     for _ in range(5):
         alarm = alarm.add(rng.multinomial(100, first).astype(float))
     assert alarm.standing
-
-
-def test_source_decisions_are_validation_itself_without_label_priors(rng):
-    counts = np.array([[30.0, 2.0], [10.0, 58.0]])
-    confusion = Confusion(counts, counts.sum(axis=0), "hard", 100)
-    found = source_decisions(confusion, None, np.arange(2), rng)
-    np.testing.assert_array_equal(found, [32, 68])
-
-
-def test_source_decisions_follow_the_label_priors(rng):
-    counts = np.array([[4500.0, 500.0], [500.0, 4500.0]])
-    confusion = Confusion(counts, counts.sum(axis=0), "hard", 10_000)
-    priors = np.array([0.8, 0.2])
-    draws = np.array([source_decisions(confusion, priors, np.arange(2), rng) for _ in range(50)])
-    expected = confusion.conditional @ priors
-    share = draws[:, 0] / draws.sum(axis=1)
-    assert share.mean() == pytest.approx(expected[0], abs=0.003)
-    # about 5000 / 0.8 rows can be drawn, and no class gives more than it has
-    assert 5500 < draws.sum(axis=1).min() <= draws.sum(axis=1).max() <= 6250
-    spread = np.sqrt(expected[0] * expected[1] / draws.sum(axis=1).mean())
-    assert 0.5 * spread < share.std() < 1.5 * spread
-
-
-def test_few_rows_of_a_class_are_warned_of(rng):
-    counts = np.array([[1000.0, 2.0], [0.0, 3.0]])
-    confusion = Confusion(counts, counts.sum(axis=0), "hard", 1005)
-    with pytest.warns(UserWarning, match=r"validation rows drawn as the source was \(class 'b'"):
-        source_decisions(confusion, np.array([0.1, 0.9]), np.array(["a", "b"]), rng)

@@ -13,22 +13,20 @@ If an estimator calibrates by itself, its `PriorEstimate` contains a `Calibratio
 `CalibrationAverage` of several.
 
 To read the package, start with `maps` (what is fitted), `likelihood` (what is maximised), `fitting`
-(how: once, or along a path of ridges and without each fold), and `crossfit` (which of them has the
-least loss out of fold; it chooses the calibrator of `CalibratedEM`). `calibrators` (the classes
-above) and `average` (many calibrators, for `Auto`) build on these; `floors` handles outputs of
-exactly 0.
+(how: once, or along a path of ridges and without each fold). `calibrators` (the classes above),
+`floors` (one calibrator where outputs may be exactly 0, for `CalibratedEM`) and `average` (many of
+them, for `Auto`) build on these.
 """
 
 from priorshift.calibration.average import AveragedCalibration, average_calibration
 from priorshift.calibration.calibrators import BCTS, TemperatureScaling, VectorScaling
-from priorshift.calibration.crossfit import (
+from priorshift.calibration.fitting import RIDGE_GRID, ridges_of
+from priorshift.calibration.floors import (
     FAMILIES,
-    RIDGE_GRID,
     ChosenCalibration,
+    best_temperature,
     choose_calibration,
-    ridges_of,
 )
-from priorshift.calibration.floors import best_temperature
 from priorshift.calibration.likelihood import deal_folds
 from priorshift.calibration.maps import (
     TINY,

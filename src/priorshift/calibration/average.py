@@ -13,24 +13,23 @@ slope per class and stronger ridges paid on neither (`python -m lab quality --ab
 today's away one by one). Prior weights were chosen on every other pool, in the order of names.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.border import row_blocks, single_threaded_blas
-from priorshift.calibration.crossfit import by_fold
-from priorshift.calibration.fitting import (
-    Objective,
-    Penalty,
-    fit_map,
-    fit_path,
-    fit_temperature,
-)
+from priorshift.calibration.fitting import Objective, Penalty, fit_map, fit_path, fit_temperature
 from priorshift.calibration.floors import FLOORS, best_floor, floored_likelihood, map_above
-from priorshift.calibration.likelihood import Family, LabelLikelihood, ScoreMap, rebalance
+from priorshift.calibration.likelihood import (
+    Family,
+    LabelLikelihood,
+    ScoreMap,
+    by_fold,
+    rebalance,
+)
 from priorshift.calibration.maps import TINY, CalibrationAverage, CalibrationMap
 
 RIDGES = (1e2, 1e1, 1e0, 1e-1)
@@ -111,9 +110,9 @@ def average_calibration(
     y_proba, y, weight = y_proba[order], y[order], weight[order]
     weight, offset = rebalance(y, weight, label_priors)
     with single_threaded_blas():
-        candidates = _all_candidates(y_proba, y, weight, offset, label_priors, folds)
-        nats = np.array([candidate.nats for candidate in candidates])
-        plain = np.array([candidate.name.endswith("none") for candidate in candidates])
+        fitted = _all_candidates(y_proba, y, weight, offset, label_priors, folds)
+        names, maps, losses = zip(*fitted, strict=True)
+        nats, plain = np.array(losses), np.char.endswith(names, "none")
         # those without parameters share what the others leave
         rest = (1 - FITTED * (~plain).sum()) / plain.sum()
         score = np.log(np.where(plain, rest, FITTED)) - nats
@@ -122,24 +121,21 @@ def average_calibration(
         weights[weights < LEAST_WEIGHT] = 0.0
         weights /= weights.sum()
         kept = np.flatnonzero(weights)
-        shares = tuple(weights[kept].tolist())
-        maps = zip(*(candidates[at].maps for at in kept), strict=True)
-        average, *without = (CalibrationAverage(each, shares) for each in maps)
+        shares, averages = tuple(weights[kept].tolist()), list[CalibrationAverage]()
+        for each in zip(*(maps[at] for at in kept), strict=True):
+            averages.append(CalibrationAverage(each, shares))
         calibrated = np.empty(y_proba.shape, dtype=np.float32)
-        for fold, one in zip(folds, without, strict=True):
-            calibrated[fold] = one.apply(y_proba[fold])
-        excess = 0.0
-        for of, sign in ((y_proba, 1), (calibrated, -1)):
-            for rows, losses in label_losses(of, y, offset):
-                excess += sign * float(weight[rows] @ losses)
-    return AveragedCalibration(
-        average,
-        tuple(without),
-        order,
-        calibrated,
-        excess,
-        {one.name: float(one.nats - nats.min()) for one in candidates},
-    )
+        for fold, without in zip(folds, averages[1:], strict=True):
+            calibrated[fold] = without.apply(y_proba[fold])
+        excess, balance = 0.0, np.exp(np.maximum(offset, -700.0))
+        for rows in row_blocks(*y_proba.shape):
+            for of, sign in ((y_proba, 1), (calibrated, -1)):
+                block = of[rows] * balance
+                of_label = np.maximum(block[np.arange(block.shape[0]), y[rows]], TINY)
+                total = np.maximum(block.sum(axis=1), TINY)
+                excess += sign * float(weight[rows] @ (np.log(total) - np.log(of_label)))
+    above = dict(zip(names, (nats - nats.min()).tolist(), strict=True))
+    return AveragedCalibration(averages[0], tuple(averages[1:]), order, calibrated, excess, above)
 
 
 def _all_candidates(
@@ -172,19 +168,42 @@ def _all_candidates(
 
     floors = [share * K * label_priors for share in FLOORS]
     setting = settle(floors)
-    candidates = []
+    candidates: list[Candidate] = []
+    paths: list[tuple[str, Family, Sequence[float], _Setting, str]] = [
+        ("bcts", BIASES, RIDGES[1:], setting, "")
+    ]
     for name, bias in biases.items():
         same = ScoreMap(np.full(K, 1 / setting.scale), bias)
+        above = map_above(f"{name}none", same, setting.scale, setting.floor)
         nats = setting.likelihood.value(same)
-        candidates.append(setting.candidate(f"{name}none", [same] * (1 + len(folds)), nats))
-    candidates += _path(setting, folds, "bcts", BIASES, RIDGES[1:], candidates)
+        candidates.append(Candidate(above.name, (above,) * (1 + len(folds)), nats))
     if 2 < K <= MATRIX_CLASSES:
-        suffix = ""
+        suffix, floored = "", setting
         if setting.floor.any():
             plain = settle(floors[:1])
             if _matrix_nats(plain) < _matrix_nats(setting):
-                setting, suffix = plain, ", no floor"
-        candidates += _path(setting, folds, "ms", MATRIX, RIDGES, candidates, suffix)
+                floored, suffix = plain, ", no floor"
+        paths.append(("ms", MATRIX, RIDGES, floored, suffix))
+    least = np.inf
+    for name, family, ridges, setting, suffix in paths:
+        for one in candidates:
+            least = min(least, one.nats)
+        path = fit_path(
+            setting.likelihood,
+            family,
+            setting.start,
+            [Penalty(ridge, ridge * setting.spread, 1.0) for ridge in ridges],
+            folds,
+            gtol=MATRIX_GTOL if family == MATRIX else GTOL,
+            ftol=MATRIX_FTOL if family == MATRIX else FTOL,
+            max_iter=MAX_ITER,
+            least=least,
+        )
+        for found in path:
+            label, maps = f"{name} {found.penalty.bias:g}{suffix}", list[CalibrationMap]()
+            for at in (found.fitted.map, *found.folds):
+                maps.append(map_above(label, at, setting.scale, setting.floor))
+            candidates.append(Candidate(label, tuple(maps), found.nats))
     return candidates
 
 
@@ -200,11 +219,6 @@ class _Setting(NamedTuple):
     spread: float
     start: ScoreMap
 
-    def candidate(self, name: str, fitted: Sequence[ScoreMap], nats: float) -> Candidate:
-        """Return maps of the outputs themselves."""
-        above = tuple(map_above(name, at, self.scale, self.floor) for at in fitted)
-        return Candidate(name, above, nats)
-
 
 def _matrix_nats(setting: _Setting) -> float:
     """Return the penalised loss of a matrix on the rows that it is fitted to.
@@ -213,43 +227,5 @@ def _matrix_nats(setting: _Setting) -> float:
     """
     penalty = Penalty(RIDGES[-1], RIDGES[-1] * setting.spread, 1.0)
     objective = Objective(setting.likelihood, MATRIX, penalty, setting.start)
-    return fit_map(objective, setting.start, MATRIX_GTOL, MAX_ITER, MATRIX_FTOL).nats
-
-
-def _path(
-    setting: _Setting,
-    folds: Sequence[slice],
-    name: str,
-    family: Family,
-    ridges: Sequence[float],
-    others: Sequence[Candidate],
-    suffix: str = "",
-) -> Iterator[Candidate]:
-    """Fit a family along the ridges, from a temperature."""
     likelihood, start = setting.likelihood, setting.start
-    penalties = [Penalty(ridge, ridge * setting.spread, 1.0) for ridge in ridges]
-    how: dict[str, Any] = {"gtol": GTOL, "ftol": FTOL, "max_iter": MAX_ITER}
-    if family == MATRIX:  # which is fitted without each fold by itself
-        near = float(start.slope[0])
-        parts = likelihood.without(folds)
-        starts = [fit_temperature(part, prior=1.0, start=near, tol=1e-3).map for part in parts]
-        how |= {"starts": starts, "gtol": MATRIX_GTOL, "ftol": MATRIX_FTOL}
-    least = min(other.nats for other in others)
-    for found in fit_path(likelihood, family, start, penalties, folds, least=least, **how):
-        label = f"{name} {found.penalty.bias:g}{suffix}"
-        yield setting.candidate(label, [found.fitted.map, *found.folds], found.nats)
-
-
-def label_losses(
-    y_proba: Floats, y: Indices, offset: Vector | None = None
-) -> Iterator[tuple[slice, Vector]]:
-    """Yield some rows at a time, and their labels' losses in nats.
-
-    With an offset, of outputs brought to that balance.
-    """
-    balance = np.ones(y_proba.shape[1]) if offset is None else np.exp(np.maximum(offset, -700.0))
-    for rows in row_blocks(*y_proba.shape):
-        block = y_proba[rows] * balance
-        of_label = block[np.arange(block.shape[0]), y[rows]]
-        total = np.maximum(block.sum(axis=1), TINY)
-        yield rows, np.log(total) - np.log(np.maximum(of_label, TINY))
+    return fit_map(objective, likelihood, start, MATRIX_GTOL, MAX_ITER, MATRIX_FTOL).nats

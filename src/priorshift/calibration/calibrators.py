@@ -14,7 +14,7 @@ without validation samples is not identified: it keeps bias 0 and the scale of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -44,19 +44,21 @@ from priorshift.border import (
     single_threaded_blas,
     some,
 )
-from priorshift.calibration.crossfit import by_fold, cross_fit, ridges_of
 from priorshift.calibration.fitting import (
     FittedMap,
     Objective,
     Penalty,
+    cross_fit,
     fit_map,
     fit_temperature,
+    ridges_of,
 )
 from priorshift.calibration.likelihood import (
     TEMPERATURE,
     Family,
     LabelLikelihood,
     ScoreMap,
+    by_fold,
     rebalance,
 )
 from priorshift.calibration.maps import TINY
@@ -142,8 +144,10 @@ class _Calibrator(BaseEstimator):
         # stratified folds share the chance in label frequencies, which a bias would fit
         order, folds = by_fold(encoded, n_folds, corrected, getattr(self, "random_state", None))
         z = self._z(outputs)
-        unit = _unit(z)
-        z /= unit
+        spread = np.ptp(z, axis=1)
+        spread = spread[spread > 0]
+        unit = float(np.exp(np.log(spread).mean())) if spread.size else 1.0
+        z /= unit  # the best slopes are then about 1
         likelihood = LabelLikelihood(
             np.take(z.T, order, axis=1), encoded[order], weight[order], offset
         )
@@ -193,12 +197,14 @@ class _Calibrator(BaseEstimator):
     def _outputs(self, y_proba: Any, **how: Any) -> Predictions:
         """Check probabilities, or logits; warn of logits that look like probabilities."""
         outputs = check_outputs(y_proba, from_proba=not self.logits, name=self._name, **how)
-        if self.logits and _are_proba(head(outputs.values, HEAD_ROWS)):
-            warn_user(
-                f"the rows that {type(self).__name__}(logits=True) got sum to 1, as probabilities "
-                "do; for probabilities leave out logits=True.",
-                PriorShiftWarning,
-            )
+        if self.logits:
+            first = head(outputs.values, HEAD_ROWS)
+            if first.min() >= 0 and (abs(first.sum(axis=1) - 1) <= SUM_TOLERANCE).all():
+                warn_user(
+                    f"the rows that {type(self).__name__}(logits=True) got sum to 1, as "
+                    "probabilities do; for probabilities leave out logits=True.",
+                    PriorShiftWarning,
+                )
         return outputs
 
     @property
@@ -244,24 +250,13 @@ class _Calibrator(BaseEstimator):
                 penalty = chosen.penalty
             self.ridge_ = penalty.bias
             objective = Objective(likelihood, family, penalty, start)
-            found = fit_map(objective, start, tol * np.sqrt(likelihood.total), max_iter)
+            gtol = tol * np.sqrt(likelihood.total)
+            found = fit_map(objective, likelihood, start, gtol, max_iter)
             found = found._replace(n_iter=n_iter + found.n_iter)
         if found.trouble:
             message = f"{type(self).__name__} did not converge: {found.trouble}."
             warn_user(message, ConvergenceWarning)
         return found
-
-
-def _are_proba(values: Floats) -> bool:
-    """Tell whether all rows could be probabilities."""
-    return bool(values.min() >= 0) and bool((abs(values.sum(axis=1) - 1) <= SUM_TOLERANCE).all())
-
-
-def _unit(z: Vector) -> float:
-    """Return the spread of log-probabilities; scaled by it, the best slopes are about 1."""
-    spread = np.ptp(z, axis=1)
-    spread = spread[spread > 0]
-    return float(np.exp(np.log(spread).mean())) if spread.size else 1.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -393,7 +388,9 @@ class BCTS(_Calibrator):
             return super()._search(likelihood, unit, ridges, folds)
         self.ridge_ = 0.0
         n_steps = min(LBFGS_STEPS, check_count(self.max_iter, "max_iter"))
-        likelihood = replace(likelihood, z=likelihood.z.astype(np.float32))
+        likelihood = LabelLikelihood(
+            likelihood.z.astype(np.float32), likelihood.y, likelihood.weight, likelihood.offset
+        )
 
         def map_of(theta: Floats) -> ScoreMap:  # `z` is stored divided by the unit
             temperature, bias = theta[0].astype(np.float64), theta[1:].astype(np.float64)

@@ -1,4 +1,8 @@
-"""The floor under probabilities: models that say exactly 0 need it most."""
+"""One calibrator above a floor under probabilities: models that say exactly 0 need it most.
+
+The floor is that of the likeliest temperature, the ridge that of least loss out of fold, and each
+fold is calibrated by a map that did not see it.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -6,9 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.border import row_blocks
-from priorshift.calibration.fitting import fit_temperature
-from priorshift.calibration.likelihood import LabelLikelihood, ScoreMap, rebalance
+from priorshift.border import row_blocks, single_threaded_blas
+from priorshift.calibration.fitting import Objective, cross_fit, fit_map, fit_temperature
+from priorshift.calibration.likelihood import (
+    TEMPERATURE,
+    Family,
+    LabelLikelihood,
+    ScoreMap,
+    by_fold,
+    rebalance,
+)
 from priorshift.calibration.maps import CalibrationMap, floored_log
 
 FLOORS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)
@@ -19,6 +30,15 @@ FLOOR_COST = 2.0
 
 FIT_CELLS = 5_000_000
 """A floor is chosen on a sample of rows with at most this many entries."""
+
+FAMILIES = {
+    "ts": TEMPERATURE,
+    "bcts": Family("shared", bias=True),
+    "vs": Family("vector", bias=True),
+}
+
+FINAL_GTOL, MAX_STEPS = 1e-3, 1000
+"""Largest gradient, in square roots of nats, at which the final fit ends, and its most steps."""
 
 HOPELESS = 20.0
 """Nats behind the best at which higher floors are no longer tried."""
@@ -47,7 +67,10 @@ def best_floor(
     temperature has a standard normal prior, so that few correct labels lead to no extreme.
     """
     biases = biases or (np.zeros(offset.size),)
-    rows = _sample(*y_proba.shape)
+    rows, n = slice(None), y_proba.shape[0]
+    n_kept = max(1, FIT_CELLS // y_proba.shape[1])
+    if n_kept < n:  # evenly spread
+        rows = np.linspace(0, n - 1, n_kept).astype(np.intp)  # type: ignore[assignment]
     slopes, best = [1.0] * len(biases), None
     for floor in floors:
         likelihood = floored_likelihood(y_proba[rows], y[rows], weight[rows], offset, floor)
@@ -93,6 +116,67 @@ def best_temperature(
     )
 
 
+class ChosenCalibration(NamedTuple):
+    """A fitted map, its ridge, validation calibrated out of fold, and what went wrong."""
+
+    map: CalibrationMap
+    ridge: float
+    y_proba: Floats
+    trouble: str
+
+
+def choose_calibration(
+    y_proba: Floats,
+    y: Indices,
+    weight: Vector,
+    label_priors: Vector | None,
+    *,
+    calibrator: str,
+    ridges: Sequence[float],
+    n_folds: int,
+    random_state: Any,
+) -> ChosenCalibration:
+    """Fit a calibrator of `FAMILIES` under the ridge of least loss out of fold.
+
+    Calibrated outputs are posteriors under `label_priors`, or under validation's own balance.
+    """
+    family, K = FAMILIES[calibrator], y_proba.shape[1]
+    order, folds = by_fold(y, n_folds, label_priors is not None, random_state)
+    calibrated = np.empty_like(y_proba)
+    y_proba, y, weight = y_proba[order], y[order], weight[order]
+    offset, shares = np.zeros(K), np.bincount(y, weight, K) + 0.5
+    if label_priors is not None:
+        weight, offset = rebalance(y, weight, label_priors)
+        shares = label_priors
+    relative = K / shares.sum() * shares
+    biases = [np.zeros(K)]
+    if family.bias:  # models trained with class weights need a bias, which no floor should replace
+        biases.append(np.log(np.maximum(relative, 1e-12)))
+    with single_threaded_blas():
+        found = best_floor(
+            y_proba, y, weight, offset, [share * relative for share in FLOORS], biases
+        )
+        unit, floor = found.slope, found.floor
+        likelihood = floored_likelihood(
+            y_proba, y, weight, offset, floor, scale=unit, dtype=y_proba.dtype
+        )
+        fitted, ridge, without = fit_temperature(likelihood), 0.0, list[ScoreMap]()
+        if family != TEMPERATURE:  # which has no ridge to choose
+            chosen = cross_fit(likelihood, family, fitted.map, ridges, folds)
+            ridge, without = chosen.penalty.bias, list(chosen.folds)
+            objective = Objective(likelihood, family, chosen.penalty, fitted.map)
+            fitted = fit_map(objective, likelihood, chosen.fitted.map, FINAL_GTOL, MAX_STEPS)
+        for i, fold in enumerate(folds):
+            if family == TEMPERATURE:
+                near = float(fitted.map.slope[0])
+                without.append(fit_temperature(likelihood.without(fold), start=near).map)
+            one = map_above(calibrator, without[i], unit, floor)
+            calibrated[order[fold]] = one.apply(y_proba[fold])
+    return ChosenCalibration(
+        map_above(calibrator, fitted.map, unit, floor), ridge, calibrated, fitted.trouble
+    )
+
+
 def floored_likelihood(
     y_proba: Floats,
     y: Indices,
@@ -120,11 +204,3 @@ def map_above(name: str, at: ScoreMap, scale: float, floor: Vector) -> Calibrati
     slope, raised = scale * at.slope, float(np.log1p(floor.sum()))
     of_raised = slope if slope.ndim == 1 else slope.sum(axis=0)
     return CalibrationMap(name, slope, at.bias - raised * of_raised, floor)
-
-
-def _sample(n_rows: int, n_columns: int) -> Any:
-    """Return evenly spread rows, all of them if they are few enough."""
-    n_kept = min(n_rows, max(1, FIT_CELLS // n_columns))
-    if n_kept == n_rows:
-        return slice(None)
-    return np.linspace(0, n_rows - 1, n_kept).astype(np.intp)

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
 from priorshift._typing import Vector
-from priorshift.border import NO_PRIOR, Rows, check_choice, check_count, in_blocks, some
+from priorshift.border import NO_PRIOR, ArrayTable, Rows, Table, check_choice, check_count, some
 from priorshift.calibration import FAMILIES, choose_calibration, ridges_of
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.bounds import Bounds
@@ -73,7 +73,6 @@ class EM(PriorEstimator):
     reference = SAERENS
     outputs = "trusted"
     _takes_sparse = True
-    _batch = "posteriors"
     _published: ClassVar[Mapping[str, Published]] = PUBLISHED["em"]
 
     def __init__(
@@ -301,7 +300,7 @@ class CalibratedEM(PriorEstimator):
             ordered = rows.in_canonical_order()
             chosen = choose_calibration(
                 ordered.y_proba,
-                ordered.labels,
+                ordered.y,
                 ordered.weight,
                 label_priors,
                 calibrator=self.calibrator,
@@ -324,7 +323,7 @@ class CalibratedEM(PriorEstimator):
             learned, trouble, calibrated = learn()
         else:  # once for all methods that calibrate the same predictions alike
             key = repr(("calibrated", self.calibrator, self.ridge, self.cv, self.random_state))
-            known = (rows.labels, rows.sample_weight, label_priors)
+            known = (rows.y, rows.sample_weight, label_priors)
             learned, trouble, calibrated = rows.checked.once(rows.y_proba, key, known, learn)
         if trouble:
             message = f"the calibrator of {self.name} did not converge: {trouble}."
@@ -372,7 +371,9 @@ class CalibratedEM(PriorEstimator):
 
     def _calibrated(self, y_proba: Rows) -> Rows:
         """Calibrate the target: a copy, or block by block in every pass where that is too large."""
-        calibrated: Rows = self.recalibration_.apply(in_blocks(y_proba, LARGEST_COPY))
+        if not isinstance(y_proba, Table) and y_proba.size > LARGEST_COPY:
+            y_proba = ArrayTable(y_proba)
+        calibrated: Rows = self.recalibration_.apply(y_proba)
         return calibrated
 
     def _interval(
@@ -386,7 +387,7 @@ class CalibratedEM(PriorEstimator):
         rows, apply = self._labelled_rows(), self.recalibration_.apply
         em = EM(tol=self.tol, max_iter=self.max_iter).fit(
             apply(rows.y_proba),
-            self.classes_[rows.labels],
+            self.classes_[rows.y],
             source_label_priors=self._evidence.best_labels,
             classes=self.classes_,
             sample_weight=rows.sample_weight,

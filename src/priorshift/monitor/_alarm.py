@@ -33,12 +33,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaln, ndtri
-from scipy.stats import binom
 
-from priorshift._typing import Indices, Labels, Vector
-from priorshift.border import some
-from priorshift.counts import Confusion
-from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift._typing import Indices, Vector
 from priorshift.monitor._past import DyadicPools
 
 
@@ -115,59 +111,6 @@ class Alarm:
         The batch that raised the alarm is left out, because raising it makes it unlike the others.
         """
         return Alarm.against(self.since, self.threshold, self.seed, self.run + 1)
-
-
-def source_decisions(
-    confusion: Confusion,
-    label_priors: Vector | None,
-    classes: Labels,
-    rng: np.random.Generator,
-) -> Vector:
-    """Return the decisions of a reference sample with the class balance of the source.
-
-    Without `label_priors` that is validation itself. With them it is a part of validation, drawn
-    without replacement: labels by those priors, and rows of each label at random. Weighting rows
-    instead would not give a sample whose noise is known.
-
-    Parameters
-    ----------
-    confusion : Confusion
-        Hard decisions on validation, unweighted.
-    label_priors : ndarray of shape (n_classes,) or None
-    classes : ndarray of shape (n_classes,)
-    rng : numpy.random.Generator
-    """
-    rows, K = confusion.class_weights, classes.size
-    drawn = confusion.counts.sum(axis=1)
-    if label_priors is not None:
-        # as many labels as can be drawn with hardly any chance to run out of rows
-        low, high = 0, int(rows.sum())
-        while low < high:
-            middle = (low + high + 1) // 2
-            if binom.sf(rows, middle, label_priors).sum() <= 1e-6:
-                low = middle
-            else:
-                high = middle - 1
-        wanted = rng.multinomial(low, label_priors)
-        by_class = confusion.counts.T.ravel().astype(np.intp)  # decisions of class 0, of class 1...
-        label, decision = np.divmod(np.repeat(np.arange(K * K), by_class), K)
-        order = np.lexsort((rng.random(label.size), label))
-        first = np.searchsorted(label, np.arange(K))
-        chosen = order[np.arange(label.size) - first[label] < wanted[label]]
-        drawn = np.bincount(decision[chosen], minlength=K).astype(np.float64)
-    if drawn.sum() < 50:  # hardly any change can be noticed
-        why = ""
-        if label_priors is not None:
-            wide = np.full_like(rows, np.inf)
-            enough_for = np.divide(rows, label_priors, out=wide, where=label_priors > 0)
-            scarce = classes[np.argmin(enough_for)].item()
-            why = f" (class {some([scarce])} is the scarcest)"
-        warn_user(
-            f"alarms rest on {drawn.sum():.0f} validation rows drawn as the source was{why}: only "
-            "large shifts will be noticed. Use a larger validation set.",
-            PriorShiftWarning,
-        )
-    return drawn
 
 
 # Evidence

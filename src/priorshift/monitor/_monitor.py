@@ -20,16 +20,15 @@ from priorshift.border import (
     check_positive,
     check_source_mass,
     column_of,
-    encode_labels,
-    read_labels,
     read_proba,
     some,
 )
 from priorshift.counts import Confusion, DecisionCounts
 from priorshift.estimators import CML, SCML, PriorEstimate, PriorEstimator, as_estimator
 from priorshift.estimators.data import count_decisions
+from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.monitor import _state
-from priorshift.monitor._alarm import Alarm, source_decisions
+from priorshift.monitor._alarm import Alarm
 from priorshift.monitor._past import ONLINE, Online, Past
 from priorshift.monitor._steps import MAX_HISTORY, MonitorHistory, MonitorStep, Record, plain_time
 
@@ -64,8 +63,7 @@ class PriorMonitor(BaseEstimator):
     alarm_level : float, default=0.05
         Chance of a false alarm, over all time.
     random_state : None, int or numpy.random.Generator, optional
-        Breaks ties in the test behind the alarm, and draws the reference from validation if you
-        pass `source_label_priors`.
+        Breaks ties in the test behind the alarm.
 
     Attributes
     ----------
@@ -87,10 +85,9 @@ class PriorMonitor(BaseEstimator):
     -----
     The guarantee of the alarm assumes that rows of validation and stream are independent draws (of
     rows that belong together, such as frames of one film, keep one); that the classifier was not
-    trained on validation; and that, until a change, the stream is like the source: like validation
-    or, with `source_label_priors`, like validation reweighted to these. The alarm notices any
-    change in how often each class is predicted. A change of priors causes one, unless the
-    classifier cannot see it; a change of p(x|y) does too, and `check_assumption` tells the two
+    trained on validation; and that, until a change, the stream is like validation. The alarm
+    notices any change in how often each class is predicted. A change of priors causes one, unless
+    the classifier cannot see it; a change of p(x|y) does too, and `check_assumption` tells the two
     apart. A stream that drifts slowly is also compared with its own past, so evidence may come
     late; the estimates follow it all the same. See `priorshift.monitor._alarm` for the test.
 
@@ -140,7 +137,6 @@ class PriorMonitor(BaseEstimator):
         y_pred: ArrayLike | None = None,
         confusion: Confusion | None = None,
         source_priors: Any = None,
-        source_label_priors: Any = None,
         classes: ArrayLike | None = None,
     ) -> Self:
         """Learn from a labelled validation set, ready for the first batch.
@@ -148,20 +144,18 @@ class PriorMonitor(BaseEstimator):
         Parameters
         ----------
         y_proba, y, y_pred, source_priors, classes
-            As in the `fit` of every estimator; validation needs samples of every class. With
-            decisions `y_pred`, the default estimator is CM-L.
+            As in the `fit` of every estimator; validation needs samples of every class, as often as
+            the stream has them before a change. With decisions `y_pred`, the default estimator is
+            CM-L.
         confusion : Confusion, optional
             Known error rates instead of a validation set, as in the `fit` of every estimator; the
             default estimator is CM-L. Nothing then tells what the stream was like before, so
             alarms compare it with its own past. Without `source_priors`, batches are not adapted.
-        source_label_priors : array-like of shape (n_classes,) or mapping, optional
-            Label frequencies of the training set. By default, alarms compare the stream with
-            validation; with these, with validation at that class balance.
         """
         default = SCML() if y_pred is None and confusion is None else CML()
         estimator = default if self.estimator is None else as_estimator(self.estimator)
-        given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
-        estimator.fit(y_proba, y, y_pred=y_pred, confusion=confusion, classes=classes, **given)
+        given = {"source_priors": source_priors, "classes": classes}
+        estimator.fit(y_proba, y, y_pred=y_pred, confusion=confusion, **given)
         found = getattr(estimator, "confusion_", None)
         if found is not None and not found.seen.all():
             lacking = some(estimator.classes_[~found.seen].tolist())
@@ -171,24 +165,21 @@ class PriorMonitor(BaseEstimator):
             )
         if estimator.needs_rows:
             estimator.estimate_counts(DecisionCounts(np.zeros(0), "hard", 0))  # says why it cannot
-        rng = as_generator(self.random_state)
         reference = np.zeros(estimator.classes_.size)  # rates are no sample of the source
         if confusion is None:
             if estimator._evidence.decisions_only:
-                hard = estimator.confusion_
+                reference = estimator.confusion_.counts.sum(axis=1)
             else:
-                y_proba, y = column_of(y_proba, y)
-                names = estimator.classes_
-                values = read_proba(y_proba, names).values
-                index = encode_labels(read_labels(y, values.shape[0]), names)
-                hard = Confusion.from_arrays(values, index, decision="hard")
-            reference = source_decisions(
-                hard,
-                None if source_label_priors is None else estimator.source_label_priors_,
-                estimator.classes_,
-                rng,
-            )
-        return self._begin(estimator, reference, seed=int(rng.integers(2**63)))
+                values = read_proba(column_of(y_proba, y)[0], estimator.classes_).values
+                reference = DecisionCounts.from_arrays(values, decision="hard").counts
+            if reference.sum() < 50:  # hardly any change can be noticed
+                warn_user(
+                    f"alarms rest on {reference.sum():.0f} validation rows: only large shifts will "
+                    "be noticed. Use a larger validation set.",
+                    PriorShiftWarning,
+                )
+        seed = int(as_generator(self.random_state).integers(2**63))
+        return self._begin(estimator, reference, seed)
 
     def update(
         self,

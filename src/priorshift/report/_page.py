@@ -20,6 +20,7 @@ import numpy as np
 from priorshift import text
 from priorshift._typing import Indices, Labels
 from priorshift._version import __version__
+from priorshift.adapt import GOAL_WORDS
 from priorshift.assessment import FEW_ROWS, vaguest_share
 from priorshift.compare import Scores
 from priorshift.estimators import PriorEstimate, Reference, traits_of
@@ -490,6 +491,7 @@ def _environment() -> "Environment":
     environment.globals |= {name: getattr(text, name) for name in (*shows, *more)}
     environment.globals["say_fact"] = lambda name, **numbers: say(fact(name, **numbers))
     environment.globals |= {"place": place, "abs": abs, "known": KNOWN, "traits_of": traits_of}
+    environment.globals["goal_words"] = GOAL_WORDS
     return environment
 
 

@@ -24,7 +24,7 @@ from priorshift.border import (
     BLOCK_BYTES,
     Block,
     Rows,
-    is_array,
+    Table,
     map_reduce,
     times,
 )
@@ -105,7 +105,7 @@ class Mixture:
         n, K = A.shape
         scale = np.ones(K) if scale is None else scale
         rows: Any = A
-        in_memory, lacking, impossible = is_array(A), not scale.all(), 0.0
+        in_memory, lacking, impossible = not isinstance(A, Table), not scale.all(), 0.0
         if weights is None and (in_memory or lacking):
             impossible = float(map_reduce(partial(_impossible, scale), A))
         if weights is not None or (in_memory and (lacking or impossible)):
@@ -126,7 +126,7 @@ class Mixture:
         self.total = float(mass + self.excess.sum())
         self.penalised = bool(self.excess.any())
         n, self.n_classes = rows.shape
-        left_in = not is_array(rows) and weights is None and impossible
+        left_in = isinstance(rows, Table) and weights is None and impossible
         self.hidden = scale if left_in else None  # hides whole rows of a table
         # scales may differ so much that squares of rows without them leave float32
         self.wide = bool(scale.max() > WIDE * scale.min())
@@ -137,7 +137,7 @@ class Mixture:
         few = size <= 2 * USUAL_BLOCK_BYTES or n <= 2 * K
         largest = CACHED_BLOCK_BYTES if getattr(rows, "dear", False) else LARGEST_BLOCK_BYTES
         self.block_bytes = self.pass_bytes = largest if few else min(largest, share)
-        if is_array(rows):  # a pass without conversion makes no copies, only vectors
+        if not isinstance(rows, Table):  # a pass without conversion makes no copies, only vectors
             self.pass_bytes = max(self.block_bytes, min(BLOCK_BYTES, K * rows.nbytes // 12))
 
     def mix(self, p: Vector) -> Mix:
@@ -192,7 +192,7 @@ class Mixture:
         """Return the problem of every `stride`-th row."""
         rows = (
             self.A[::stride]
-            if is_array(self.A)
+            if not isinstance(self.A, Table)
             else np.concatenate(map_reduce(partial(_every, stride), self.A))
         )
         weights = None if self.weights is None else self.weights[::stride]
@@ -241,12 +241,10 @@ class Mixture:
         root = 1.0 if w is None else np.sqrt(w)
         return rows * self.scale.astype(rows.dtype) * (root / u)[:, None].astype(rows.dtype)
 
-    def _sample(
-        self, p: Vector, n_rows: int, slope: Vector | None
-    ) -> tuple[Any, Mix, Any]:
+    def _sample(self, p: Vector, n_rows: int, slope: Vector | None) -> tuple[Any, Mix, Any]:
         """Return about `n_rows` rows, of an array all rows and which to take, and `mix` of them."""
         slope = self.evaluate(p, exact=False)[1] if slope is None else slope
-        fetched, step = not is_array(self.A), float(slope.sum()) / n_rows
+        fetched, step = isinstance(self.A, Table), float(slope.sum()) / n_rows
         kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, fetched)
         found, parts = map_reduce(kernel, self.A, block_bytes=self.block_bytes)
         chosen, stands_for = np.concatenate(found), np.concatenate(parts)
