@@ -24,6 +24,7 @@ from priorshift.border import (
     BLOCK_BYTES,
     Block,
     Rows,
+    SparseTable,
     Table,
     map_reduce,
     times,
@@ -126,6 +127,8 @@ class Mixture:
         self.total = float(mass + self.excess.sum())
         self.penalised = bool(self.excess.any())
         n, self.n_classes = rows.shape
+        # arrays and sparse rows are taken by their numbers, others in a pass
+        self.fetched = isinstance(rows, Table) and not isinstance(rows, SparseTable)
         left_in = isinstance(rows, Table) and weights is None and impossible
         self.hidden = scale if left_in else None  # hides whole rows of a table
         # scales may differ so much that squares of rows without them leave float32
@@ -190,11 +193,11 @@ class Mixture:
 
     def thinned(self, stride: int) -> "Mixture":
         """Return the problem of every `stride`-th row."""
-        rows = (
-            self.A[::stride]
-            if not isinstance(self.A, Table)
-            else np.concatenate(map_reduce(partial(_every, stride), self.A))
-        )
+        rows: Any = self.A
+        if self.fetched:
+            rows = np.concatenate(map_reduce(partial(_every, stride), rows))
+        else:
+            rows = rows[::stride]
         weights = None if self.weights is None else self.weights[::stride]
         share = rows.shape[0] / self.A.shape[0]
         return Mixture(rows, scale=self.scale, weights=weights, alpha=1 + share * self.excess)
@@ -244,14 +247,14 @@ class Mixture:
     def _sample(self, p: Vector, n_rows: int, slope: Vector | None) -> tuple[Any, Mix, Any]:
         """Return about `n_rows` rows, of an array all rows and which to take, and `mix` of them."""
         slope = self.evaluate(p, exact=False)[1] if slope is None else slope
-        fetched, step = isinstance(self.A, Table), float(slope.sum()) / n_rows
-        kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, fetched)
+        step = float(slope.sum()) / n_rows
+        kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, self.fetched)
         found, parts = map_reduce(kernel, self.A, block_bytes=self.block_bytes)
         chosen, stands_for = np.concatenate(found), np.concatenate(parts)
-        if not fetched and self.weights is not None:
+        if not self.fetched and self.weights is not None:
             stands_for = stands_for * self.weights[chosen]
         mix = partial(_mix, self.scale * p, stands_for, None)
-        return (chosen, mix, None) if fetched else (self.A, mix, chosen)
+        return (chosen, mix, None) if self.fetched else (self.A, mix, chosen)
 
 
 class Mixtures:
