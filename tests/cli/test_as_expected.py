@@ -272,12 +272,6 @@ def test_check_tells_what_differs(data, files, write, ok):
     assert "read as above" in shown
 
 
-def test_check_and_errors_suggest_a_column_whose_cells_are_classes(data, files, write, ok, refuse):
-    validation = write("v.csv", data.y_proba_val, data.y_val, label_column="species")
-    assert "--label-column species" in refuse(1, "estimate", validation, files[1])
-    assert "Did you mean --label-column species?" in ok("check", validation).stdout
-
-
 def test_an_npz_without_labels_tells_its_arrays(data, files, write, refuse):
     validation = write("v.npz", data.y_proba_val, data.y_val, label_column="truth_2")
     line = refuse(1, "estimate", validation, files[1])

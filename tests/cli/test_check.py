@@ -216,14 +216,6 @@ def test_a_column_that_only_sounds_like_labels_is_not_suggested(ok, tmp_path):
     assert "No labels: there is no 'label'.\n" in ok("check", path).stdout
 
 
-def test_the_labels_of_a_judge_are_those_that_speak_as_it_does(ok, refuse, tmp_path):
-    path = tmp_path / "v.csv"
-    path.write_text("judge,language,human\n" + "pass,de,pass\nfail,en,pass\nfail,en,fail\n" * 5)
-    said = "Did you mean --label-column human?"
-    assert said in ok("check", path, "--predicted-column", "judge").stdout
-    assert said in refuse(1, "assess", path, path, "--predicted-column", "judge")
-
-
 def test_keys_without_a_partner_are_counted_and_left_out(data, write, ok, refuse, tmp_path):
     validation, labels = write("v.csv", data.y_proba_val), tmp_path / "labels.csv"
     header, *lines = validation.read_text().splitlines()

@@ -203,7 +203,7 @@ def test_batches_add_up_to_their_rows_together(rng, weighted, also_weighted):
     other = validation(rng, 5, weighted=also_weighted)
     both = Validation(
         np.concatenate([one.y_proba, other.y_proba]),
-        np.concatenate([one.labels, other.labels]),
+        np.concatenate([one.y, other.y]),
         np.concatenate([one.weight, other.weight]) if weighted or also_weighted else None,
     )
     nothing = Evidence(np.arange(3), source_label_priors=np.full(3, 1 / 3))
@@ -220,7 +220,7 @@ def test_batches_add_up_to_their_rows_together(rng, weighted, also_weighted):
 def test_balanced_weights_have_the_balance_and_the_sum(rng, weighted):
     rows, wanted = validation(rng, 60, weighted=weighted), np.array([0.6, 0.3, 0.1])
     found = rows.balanced_weight(wanted)
-    shares = np.bincount(rows.labels, found)
+    shares = np.bincount(rows.y, found)
     np.testing.assert_allclose(shares / shares.sum(), wanted)
     np.testing.assert_allclose(found.sum(), rows.weight.sum())
     np.testing.assert_array_equal(rows.balanced_weight(None), rows.weight)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.estimators.data import Evidence, Validation, _mean, say_mismatch, source_balance
+from priorshift.estimators.data import Evidence, Validation, _mean, find_mismatch, source_balance
 
 
 @pytest.fixture
@@ -77,6 +77,15 @@ def test_a_class_without_labels_still_has_a_share():
 # Predictions that contradict labels
 
 
+def mismatch(predicted, labelled, n, classes=None):
+    """Say what rows of these mean predictions and labels contradict."""
+    classes = np.arange(len(labelled)) if classes is None else np.array(classes)
+    y = np.repeat(np.arange(classes.size), np.rint(np.array(labelled) * n).astype(int))
+    rows = Validation(np.empty((y.size, 0)), y, None)
+    sums = ps.DecisionCounts(np.array(predicted) * n, "soft", int(n))
+    return find_mismatch(Evidence(classes, predicted=sums, rows=rows))
+
+
 @pytest.mark.parametrize(
     ("predicted", "labelled", "n", "says"),
     [
@@ -88,8 +97,7 @@ def test_a_class_without_labels_still_has_a_share():
     ],
 )
 def test_a_mismatch_is_large_sure_and_notable(predicted, labelled, n, says):
-    said = say_mismatch(np.array(predicted), np.array(labelled), n, np.arange(2))
-    assert (said is not None) == says
+    assert (mismatch(predicted, labelled, n) is not None) == says
 
 
 def test_a_mean_prediction_and_its_standard_error(rng):
@@ -112,14 +120,12 @@ def test_a_class_that_was_not_in_training_gets_no_share():
 
 
 def test_the_class_that_is_furthest_off_need_not_be_large():
-    shares = np.array([0.45, 0.5, 0.05]), np.array([0.4, 0.2, 0.4])
-    said = say_mismatch(*shares, 1000, np.array(["a", "b", "c"]))
+    said = mismatch([0.45, 0.5, 0.05], [0.4, 0.2, 0.4], 1000, ["a", "b", "c"])
     assert "(class c: 5.00% predicted on average, 40.0% of the labels)" in said
 
 
 def test_a_mismatch_names_the_class_that_is_furthest_off():
-    shares = np.array([0.4, 0.3, 0.3]), np.array([0.9, 0.08, 0.02])
-    assert say_mismatch(*shares, 1000, np.array(["a", "b", "c"])) == (
+    assert mismatch([0.4, 0.3, 0.3], [0.9, 0.08, 0.02], 1000, ["a", "b", "c"]) == (
         "predictions on validation contradict its labels (class a: 40.0% predicted on average, "
         "90.0% of the labels), as after training with class weights or on undersampled data, or "
         "where outputs are far from calibrated"

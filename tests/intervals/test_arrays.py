@@ -7,13 +7,12 @@ from scipy.stats import beta, sem
 
 from priorshift.counts import Confusion
 from priorshift.intervals import (
-    HardDecisions,
     IntervalRequest,
     SourceNoise,
     Votes,
-    bootstrap_draws,
     bootstrap_interval,
     credible_interval,
+    interval_by_counts,
     likelihood_interval,
     pooled_columns,
     posterior_draws,
@@ -104,9 +103,8 @@ def test_bounds_of_two_classes_solve_the_score_equation():
 def test_ten_rows_without_a_mistake_do_not_exclude_mistakes():
     """A class of accuracy .85 has none in ten rows one time of five."""
     V, target = np.array([[10.0, 1.0], [0.0, 9.0]]), np.array([1660.0, 340.0])
-    found = HardDecisions(V, target, pooled_columns(V)).interval(
-        np.array([0.83, 0.17]), request_for()
-    )
+    priors = np.array([0.83, 0.17])
+    found = interval_by_counts(V, target, pooled_columns(V), priors, request_for())
     assert found.interval[0, 1] > 0.97
 
 
@@ -139,20 +137,23 @@ def test_resamples_do_not_depend_on_the_number_of_threads(monkeypatch):
     def draw(rng):
         return rng.standard_normal(3)
 
-    many = bootstrap_draws(draw, 37, np.random.default_rng(1))
+    given = draw, np.zeros(3), np.full(3, 0.5), 10
+    many = bootstrap_interval(*given, request_for(n_resamples=37)).standard_error
     monkeypatch.setattr(execution, "n_threads", lambda: 1)
-    np.testing.assert_array_equal(many, bootstrap_draws(draw, 37, np.random.default_rng(1)))
+    one = bootstrap_interval(*given, request_for(n_resamples=37)).standard_error
+    np.testing.assert_array_equal(many, one)
     assert np.unique(many).size == many.size
 
 
-def test_bootstrap_interval_of_normal_draws(rng):
-    draws = 0.3 + 0.02 * rng.standard_normal((20_000, 2))
-    found = bootstrap_interval(draws, np.full(2, 0.3), np.full(2, 0.3), 1e6, request_for())
+def test_bootstrap_interval_of_normal_draws():
+    def draw(rng):
+        return 0.3 + 0.02 * rng.standard_normal(2)
+
+    given = draw, np.full(2, 0.3), np.full(2, 0.3), 1e6
+    found = bootstrap_interval(*given, request_for(n_resamples=20_000))
     np.testing.assert_allclose(found.interval[0], 0.3 + 0.0392 * np.array([-1, 1]), rtol=0.02)
     np.testing.assert_allclose(found.standard_error, 0.02, rtol=0.03)
-    together = bootstrap_interval(
-        draws, np.full(2, 0.3), np.full(2, 0.3), 1e6, request_for(simultaneous=True)
-    )
+    together = bootstrap_interval(*given, request_for(n_resamples=20_000, simultaneous=True))
     # two independent classes: the level of each is sqrt(0.95)
     np.testing.assert_allclose(together.interval[0, 1] - 0.3, 0.02 * 2.236, rtol=0.02)
 
@@ -316,10 +317,10 @@ def test_intervals_of_counts_do_not_depend_on_class_order(hard_counts, method):
     V, n, model, _ = hard_counts
     request = request_for(method=method, n_resamples=600)
     priors, order = np.full(5, 0.2), np.array([3, 0, 4, 1, 2])
-    one = HardDecisions(V.counts, n, model).interval(priors, request)
+    one = interval_by_counts(V.counts, n, model, priors, request)
     turned = (part[np.ix_(order, order)] for part in (V.counts, model))
     V_turned, model_turned = turned
-    other = HardDecisions(V_turned, n[order], model_turned).interval(priors, request)
+    other = interval_by_counts(V_turned, n[order], model_turned, priors, request)
     tight = method in ("auto", "asymptotic")
     np.testing.assert_allclose(
         other.standard_error, one.standard_error[order], rtol=1e-9 if tight else 0.15
@@ -329,9 +330,9 @@ def test_intervals_of_counts_do_not_depend_on_class_order(hard_counts, method):
 
 def test_three_ways_to_an_interval_of_counts_agree(hard_counts):
     V, n, model, _ = hard_counts
-    decisions, priors = HardDecisions(50 * V.counts, 50 * n, model), np.full(5, 0.2)
+    given = 50 * V.counts, 50 * n, model, np.full(5, 0.2)
     errors = [
-        decisions.interval(priors, request_for(method=method, n_resamples=600)).standard_error
+        interval_by_counts(*given, request_for(method=method, n_resamples=600)).standard_error
         for method in ("asymptotic", "bootstrap", "bayesian")
     ]
     np.testing.assert_allclose(errors[1], errors[0], rtol=0.15)

@@ -42,8 +42,8 @@ def test_wrong_temperatures_are_refuted(simulate, rng, slope, how):
     simulation = simulate(K, spread=1.0)
     y_proba, y = simulation.draw(simulation.source_priors, 300, rng)
     found = refute_calibration(sharpened(y_proba, slope), y)
-    assert how in found.say(np.arange(K))
-    assert found.p_value < 1e-3
+    assert how in found
+    assert float(found.split("p = ")[1].strip(")")) < 1e-3
 
 
 def test_a_class_that_is_predicted_too_often_is_named(simulate, rng):
@@ -51,7 +51,7 @@ def test_a_class_that_is_predicted_too_often_is_named(simulate, rng):
     y_proba, y = simulation.draw(simulation.source_priors, 400, rng)
     biased = y_proba * np.array([1.0, 1.0, 6.0, 1.0, 1.0])
     biased /= biased.sum(axis=1, keepdims=True)
-    said = refute_calibration(biased, y).say(np.array(["a", "b", "c", "d", "e"]))
+    said = refute_calibration(biased, y, classes=np.array(["a", "b", "c", "d", "e"]))
     assert "predict class c too often" in said
 
 
@@ -61,8 +61,8 @@ def test_weights_count_as_rows(simulate, rng):
     y_proba, y = simulation.draw(simulation.source_priors, 100, rng)
     sharp = sharpened(y_proba, 1.7)
     one = refute_calibration(sharp, y)
-    three = refute_calibration(sharp, y, np.full(100, 3.0))
-    assert three.p_value == pytest.approx(one.p_value, rel=1e-9)
+    assert one == refute_calibration(sharp, y, np.full(100, 3.0))
+    assert one is not None
 
 
 @pytest.mark.parametrize("name", ["em", "map"])

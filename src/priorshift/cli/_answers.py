@@ -9,19 +9,8 @@ import click
 from priorshift.adapt import Goal
 from priorshift.assessment import Assessment
 from priorshift.border import check_resamples
+from priorshift.cli import _console as console
 from priorshift.cli import _options as options
-from priorshift.cli._console import (
-    busy,
-    csv_like,
-    hand_out,
-    note,
-    progress,
-    say,
-    show_comparison,
-    show_priors,
-    show_table,
-    show_verdict,
-)
 from priorshift.cli._data import Data, as_advised, open_data, read_group_column, sample_of
 from priorshift.cli._errors import SHIFTED, command
 from priorshift.compare import Comparison
@@ -56,7 +45,7 @@ def assess(
     method: str, rows_to_label: Path | None, output: Path | None, as_json: bool, **named: Any
 ) -> None:
     """Estimate the class priors, test for a shift, and say whether to adapt: start here."""
-    with open_data(options.request_of(**named)) as data, busy("Assessing"):
+    with open_data(options.request_of(**named)) as data, console.busy("Assessing"):
         data.validation("an assessment")
         found = cast("Assessment", data.assess(method))
         if rows_to_label is not None:
@@ -65,12 +54,12 @@ def assess(
     columns = columns_of(found.shares_to_report)
 
     def show() -> None:
-        say(found.sentence)
+        console.say(found.sentence)
         for reason in found.reasons:
-            say(f"- {reason}")
-        show_priors(found.shares_to_report, found.n_target, found.shares_title)
+            console.say(f"- {reason}")
+        console.show_priors(found.shares_to_report, found.n_target, found.shares_title)
 
-    hand_out(contents, columns, show, output, as_json, found, data.target)
+    console.hand_out(contents, columns, show, output, as_json, found, data.target)
 
 
 def _write_rows(data: Data, found: Assessment, path: Path) -> None:
@@ -83,8 +72,8 @@ def _write_rows(data: Data, found: Assessment, path: Path) -> None:
         if name != "label" and cells is not None and cells.shape == (data.rows.shape[0],):
             columns[name] = cells[rows].tolist()
     columns["label"] = [""] * rows.size
-    write_text(path, csv_like(data.target, columns))
-    note(
+    write_text(path, console.csv_like(data.target, columns))
+    console.note(
         f"Wrote {rows.size} rows to label to {path}. Fill in the column label, and run the same "
         f"command with --target-labels {path}. Its column row counts the target's rows from 1."
     )
@@ -109,22 +98,22 @@ def estimate(
     method: str, save_adapter: Path | None, output: Path | None, as_json: bool, **named: Any
 ) -> None:
     """Estimate the class priors of unlabelled target data."""
-    with open_data(options.request_of(**named)) as data, busy(f"Estimating by {method}"):
+    with open_data(options.request_of(**named)) as data, console.busy(f"Estimating by {method}"):
         shift, found = data.estimate(method)
     if save_adapter is not None:
         adapter = as_advised(shift, found).adapter
         if (costs := data.aim["costs"]) is not None:
             adapter = adapter.with_costs(costs)
         adapter.to_json(save_adapter)
-        note(f"Wrote {save_adapter}.")
+        console.note(f"Wrote {save_adapter}.")
 
     def show() -> None:
-        show_verdict(found)
+        console.show_verdict(found)
         doubt = "" if found is None or found.trusted else ", not to be trusted"
-        show_priors(shift, data.rows.shape[0], f"Priors by {shift.method}{doubt}")
+        console.show_priors(shift, data.rows.shape[0], f"Priors by {shift.method}{doubt}")
 
     columns = columns_of(shift)
-    hand_out(shift.to_dict(), columns, show, output, as_json, found, data.target)
+    console.hand_out(shift.to_dict(), columns, show, output, as_json, found, data.target)
 
 
 @command("compare validation.csv target.csv")
@@ -143,21 +132,21 @@ def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **name
     """Run every method on the same data, and score them where the target has labels."""
     with open_data(options.request_of(**named)) as data:
         comparison = compare_on(data, methods or None)
-        with busy("Assessing"):
+        with console.busy("Assessing"):
             found = data.assess(options.DEFAULT_METHOD)
     columns = comparison.columns()
 
     def show() -> None:
-        show_comparison(comparison, "Methods compared")
-        show_verdict(found)
+        console.show_comparison(comparison, "Methods compared")
+        console.show_verdict(found)
 
-    hand_out(comparison.to_dict(), columns, show, output, as_json, found, data.target)
+    console.hand_out(comparison.to_dict(), columns, show, output, as_json, found, data.target)
     told: dict[str, list[str]] = {}
     for result in comparison.results:
         for message in result.warnings:
             told.setdefault(message, []).append(result.method)
     for message, by in told.items():
-        note(f"Warning by {', '.join(by)}: {message}")
+        console.note(f"Warning by {', '.join(by)}: {message}")
 
 
 def compare_on(data: Data, methods: Sequence[str] | None = None) -> Comparison:
@@ -166,7 +155,7 @@ def compare_on(data: Data, methods: Sequence[str] | None = None) -> Comparison:
     labels = data.target_labels
     if methods is None and data.request.predicted_column is not None:
         methods = decision_methods(target_labels=labels is not None)
-    with progress("Estimating") as bar:
+    with console.progress("Estimating") as bar:
         return compare_methods(
             y_proba_val,
             y_val,
@@ -201,7 +190,7 @@ def test(
         check_resamples(resamples, alpha)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    with open_data(options.request_of(**named)) as data, busy("Testing"):
+    with open_data(options.request_of(**named)) as data, console.busy("Testing"):
         found = detect_shift(
             *data.validation("testing for a shift"),
             sample_of(data.rows, "The test is on"),
@@ -214,7 +203,7 @@ def test(
         assessment = data.assess(options.DEFAULT_METHOD)
 
     def show() -> None:
-        show_verdict(assessment)
+        console.show_verdict(assessment)
         low, high = found.effect_interval or (0.0, 1.0)
         least = "none" if found.detectable_effect is None else f"{found.detectable_effect:.3f}"
         rows = [
@@ -234,10 +223,10 @@ def test(
             rows.append(("p-value of priors alone", "-" if p_value is None else f"{p_value:.4g}"))
             if not found.assumption.rejected:  # else the sentence says it already
                 said.append(found.assumption.sentence)
-        show_table(" ".join(said), ("", ""), rows)
-        note(f"{found.n_val} validation rows, {found.n_target} target rows.")
+        console.show_table(" ".join(said), ("", ""), rows)
+        console.note(f"{found.n_val} validation rows, {found.n_target} target rows.")
 
-    hand_out(found.to_dict(), {}, show, output, as_json, assessment)
+    console.hand_out(found.to_dict(), {}, show, output, as_json, assessment)
     if fail_on_shift and found.rejected:
         click.get_current_context().exit(SHIFTED)
 
@@ -270,7 +259,7 @@ def backtest(
     request = options.request_of(
         target=history, validation=history, not_classes=(group_column,), **named
     )
-    with open_data(request) as data, busy("Going through the past"):
+    with open_data(request) as data, console.busy("Going through the past"):
         found = test_the_past(
             *data.validation("a backtest"),
             read_group_column(data.files[0], group_column, "--group-column"),
@@ -281,7 +270,7 @@ def backtest(
         )
 
     def show() -> None:
-        say(found.sentence)
+        console.say(found.sentence)
         factor = 100 if Goal(found.goal).in_points else 1
         header = ("group", "rows", "adapting", "calibrating", "prior shift", "mean", "unchanged")
         rows = [
@@ -294,6 +283,8 @@ def backtest(
             )
             for group in found.groups
         ]
-        show_table("What would have been gained, and points by which shares were off", header, rows)
+        console.show_table(
+            "What would have been gained, and points by which shares were off", header, rows
+        )
 
-    hand_out(found.to_dict(), found.columns(), show, output, as_json)
+    console.hand_out(found.to_dict(), found.columns(), show, output, as_json)

@@ -3,7 +3,7 @@
 import csv
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,18 +23,13 @@ from priorshift.cli import _read as read
 from priorshift.cli._console import note
 from priorshift.cli._options import Request, was_typed
 from priorshift.cli._priors import names_in_costs, names_in_pairs, read_costs, read_priors
-from priorshift.estimators import (
-    NoAdaptation,
-    PriorEstimate,
-    PriorEstimator,
-    get_estimator,
-)
+from priorshift.estimators import NoAdaptation, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.files import (
     PANDAS_INDEX,
     PredictionFile,
+    by_class,
     common_classes,
     explain_classes,
-    find_class_columns,
     open_predictions,
 )
 from priorshift.solvers import ADVICE
@@ -99,13 +94,10 @@ class Data:
     @cached_property
     def rows(self) -> border.Predictions:
         """The target's probabilities or decisions, checked once; a table if the file is large."""
-        return self._read()
+        return self.read_rows()
 
-    def rows_in_memory(self) -> border.Predictions:
-        """Return the target's probabilities as an array."""
-        return self._read(in_memory=True)
-
-    def _read(self, *, in_memory: bool = False) -> border.Predictions:
+    def read_rows(self, *, in_memory: bool = False) -> border.Predictions:
+        """Read the target's probabilities or decisions."""
         if self.request.predicted_column is None:
             return read.read_rows(self.target, self.columns, self.files, in_memory=in_memory)
         decided, where = read.read_decided(self.target, self.request.predicted_column)
@@ -160,9 +152,8 @@ class Data:
         """Weigh all evidence, by a method or a fitted one; None without validation."""
         if self.y_proba_val is None or self.y_val is None:
             return None
-        history = self.request.history_column
         groups = None
-        if history is not None:
+        if (history := self.request.history_column) is not None:
             groups = read_group_column(self.files[0], history, "--history-column")
         return assess(
             self.y_proba_val,
@@ -189,40 +180,40 @@ class Data:
             return _in_adapter(self.adapter), None
         if self.known_priors is not None:
             return self._known(self.known_priors), None
-        estimator, request = self.fit(method), self.request
-        found, labels = self.assess(estimator), estimator.target_labels
-        asked: dict[str, Any] = {}
-        if request.confidence_level is not None:
-            asked["confidence_level"] = request.confidence_level
-            asked["interval_method"] = request.interval_method or "auto"
+        estimator, level = self.fit(method), self.request.confidence_level
+        found = self.assess(estimator)
+        interval: dict[str, Any] = {}
+        if level is not None:
+            how = self.request.interval_method or "auto"
+            interval = {"confidence_level": level, "interval_method": how}
         # a method that can do without labels uses those that the user named for it only: others
         # may be there to judge it by
-        named = request.target_label_column is not None
-        if found is not None and (named or labels == "unused"):
-            estimate = found.estimate
-            # the assessment's estimate serves if it is of all rows, and no verdict to leave
-            # predictions alone took anything away from it; a method that decides by itself would
-            # look at the same sample of the rows
-            complete = found.rows_looked_at == found.n_target and estimate.strength > 0
-            if complete or estimate.decision is not None:
-                if not asked:
+        named = self.request.target_label_column is not None
+        needed = estimator.target_labels == "required"
+        if found is not None and (named or estimator.target_labels == "unused"):
+            # nothing is estimated twice, unless the assessment saw some rows only, or took all
+            # away with its verdict; a method that decides by itself would look at the same rows
+            shift = found.estimate
+            whole = found.rows_looked_at == found.n_target and shift.strength > 0
+            if whole or shift.decision is not None:
+                if level is None:
                     nothing: Any = dict.fromkeys(INTERVAL)
-                    return replace(estimate, **nothing), found
-                if estimate.interval is not None and asked["interval_method"] == "auto":
-                    return estimate, found
-        if labels == "required" and self.target_labels is None:
+                    return replace(shift, **nothing), found
+                if shift.interval is not None and interval["interval_method"] == "auto":
+                    return shift, found
+        if needed and self.target_labels is None:
             raise click.UsageError(
                 f"{estimator.name} needs labels of some target rows; name their column with "
                 "--target-label-column."
             )
-        if labels == "required" or (labels == "used" and named):
-            asked["y_target"] = self.target_labels
-        elif asked and estimator.needs_rows:
+        if needed or (named and estimator.target_labels == "used"):
+            interval["y_target"] = self.target_labels
+        elif interval and estimator.needs_rows:
             sample = sample_of(self.rows, "The interval is that of")  # wider than that of all rows
-            bounds = estimator.estimate(sample, random_state=0, **asked)
-            whole = bounds if sample is self.rows else estimator.estimate(self.rows)
-            return with_bounds(whole, bounds), found
-        return estimator.estimate(self.rows, random_state=0, **asked), found
+            bounds = estimator.estimate(sample, random_state=0, **interval)
+            whole_estimate = bounds if sample is self.rows else estimator.estimate(self.rows)
+            return with_bounds(whole_estimate, bounds), found
+        return estimator.estimate(self.rows, random_state=0, **interval), found
 
     def _known(self, priors: Vector) -> PriorEstimate:
         """Return the priors that the user gave."""
@@ -382,7 +373,7 @@ def settle_columns(
     if not known:  # priors as NAME=VALUE name classes too
         given = (request.source_priors, request.source_label_priors, request.known_priors)
         known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
-    files, columns = by_class(opened, known, request)
+    files, columns = find_classes(opened, known, request)
     if request.adapter is not None:
         names = known if files[0].names is None else files[0].names
         if missing := [name for name in known if name not in names]:
@@ -443,63 +434,46 @@ def drop_missing(
 # Columns
 
 
-def by_class(
+def find_classes(
     opened: Sequence[PredictionFile], known: Sequence[str], request: Request
 ) -> tuple[tuple[PredictionFile, ...], read.Columns]:
     """Return files whose columns are called by their classes, and the classes if they have names.
 
-    `known` are classes to look for: the labels of validation, or those of a saved state.
+    `known` are classes to look for: the labels of validation, or those of a saved state. A header
+    tells whether A=B in --class-columns is a column, or a class and its column.
     """
-    chosen, columns, positive = _chosen_columns(request, opened[0].header)
-    renormalise = request.renormalise
-    if chosen is not None:
-        return tuple(file.meant(renormalise=renormalise) for file in opened), chosen
-    far = border.rounding(len(known)) if renormalise and known else border.SUM_TOLERANCE
-    found = find_class_columns(opened, known, far, columns, positive)
-    if found.remark:
-        note(found.remark)
-    renormalise &= found.binary is None
-    files = [
-        file.meant(names if file.is_table else None, binary=found.binary, renormalise=renormalise)
-        for file, names in zip(opened, found.columns, strict=True)
-    ]
-    return tuple(files), common_classes(files)
-
-
-def _chosen_columns(
-    request: Request, header: Sequence[str]
-) -> tuple[read.Columns, Mapping[str, str] | None, str | None]:
-    """Read --class-columns and --positive-class: classes, or the column of each, or of one.
-
-    A header tells whether A=B is a column, or a class and its column.
-    """
-    text, positive = request.class_columns, request.positive_class
-    if text is None:
-        return None, None, positive
-    # as a line of CSV: a name with commas stands in quotes
-    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-    pairs = bool(names) and all("=" in n for n in names) and not set(names) <= set(header)
-    cut = [name.partition("=") for name in names]
-    columns = {name.strip(): column.strip() for name, _, column in cut} if pairs else {}
-    if positive is not None:
-        if len(names) != 1 or (pairs and positive not in columns):
-            raise click.UsageError(
-                "--positive-class is for one column; name it, and no other, with --class-columns."
+    text, positive, wrong = request.class_columns, request.positive_class, ""
+    columns: dict[str, str] | None = None
+    if text is not None:
+        # as a line of CSV: a name with commas stands in quotes
+        names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+        pairs = all("=" in name for name in names) and not set(names) <= set(opened[0].header)
+        cut = [name.partition("=") for name in names] if pairs else []
+        columns = {name.strip(): column.strip() for name, _, column in cut}
+        if positive is not None:
+            if len(names) != 1 or (pairs and positive not in columns):
+                raise click.UsageError(
+                    "--positive-class is for one column; name it, and no other, with "
+                    "--class-columns."
+                )
+            columns = {positive: columns.get(positive, names[0])}
+        elif pairs and len(set(columns.values())) < len(names):
+            wrong = "must name every class and every column once."
+        elif not pairs and (len(set(names)) < len(names) or len(names) < 2):
+            wrong = (
+                "must name two classes or more, each once. For one column of binary probabilities "
+                "write CLASS=COLUMN."
             )
-        return None, {positive: columns.get(positive, names[0])}, positive
-    wrong = ""
-    if pairs and len(set(columns.values())) < len(names):
-        wrong = "must name every class and every column once."
-    elif not pairs and (len(set(names)) < len(names) or len(names) < 2):
-        wrong = (
-            "must name two classes or more, each once. For one column of binary probabilities "
-            "write CLASS=COLUMN."
-        )
-    if wrong:
-        raise click.BadParameter(f"{text!r} {wrong}", param_hint="'--class-columns'")
-    if not pairs:
-        return tuple(names), None, None
-    return None, columns, next(iter(columns)) if len(names) == 1 else None
+        elif not pairs:
+            return tuple(f.meant(renormalise=request.renormalise) for f in opened), tuple(names)
+        elif len(names) == 1:
+            positive = next(iter(columns))
+        if wrong:
+            raise click.BadParameter(f"{text!r} {wrong}", param_hint="'--class-columns'")
+    files, remark = by_class(opened, known, columns, positive, renormalise=request.renormalise)
+    if remark:
+        note(remark)
+    return files, common_classes(files)
 
 
 def name_classes(columns: read.Columns, file: PredictionFile, labels: Labels | None) -> Labels:

@@ -29,27 +29,22 @@ OPTION_GROUPS = {
 }
 """Under which heading help lists an option; others are about the method."""
 
-OPTIONS = {
-    "source_priors": "--source-priors",
-    "source_label_priors": "--source-label-priors",
-    "confidence_level": "--confidence-level",
+ALIKE = "source_priors source_label_priors confidence_level class_columns positive_class costs key"
+
+OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ALIKE.split()} | {
+    "interval_method": "--interval-method",
     "groups_val": "--history-column",
     "y_target": "--target-label-column",
     "n_resamples": "--resamples",
-    "class_columns": "--class-columns",
     "order_of_columns": "--class-columns or --positive-class,",
-    "positive_class": "--positive-class",
-    "costs": "--costs",
     "drop_missing": "add --drop-missing to leave such rows out",
     "from_logits": "add --logits",
     "goal=log_loss": "--goal log_loss",
-    "key": "--key",
     "label_column": "name it with --label-column",
     "y_pred_val": "--predicted-column",
     "renormalise": "add --renormalise",
     "rows_to_label": "--rows-to-label todo.csv",
     "labels_by_row": "--target-labels todo.csv",
-    "interval_method": "--interval-method",
     "pooling=none": "--pooling none",
     "interval_method=asymptotic": "--interval-method asymptotic",
     "interval_method=bootstrap": "--interval-method bootstrap",

@@ -12,7 +12,7 @@ import numpy as np
 
 from priorshift._typing import Labels
 from priorshift.assessment import Assessment
-from priorshift.border import draw_judged_rows
+from priorshift.border import draw_rows
 from priorshift.cli import _options as options
 from priorshift.cli._adapt import write_copy
 from priorshift.cli._console import busy, hand_out, note, say, show_table
@@ -20,12 +20,7 @@ from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, read_group_c
 from priorshift.cli._errors import command
 from priorshift.evidence import ungated
 from priorshift.files import Partial, atomic_file
-from priorshift.groups import (
-    GroupEstimates,
-    estimate_groups,
-    pooling_in_words,
-    wide_columns,
-)
+from priorshift.groups import GroupEstimates, estimate_groups, pooling_in_words, wide_columns
 from priorshift.text import at_level, movers, percent
 from priorshift.verdict import Verdict
 
@@ -144,7 +139,7 @@ def groups(
         with busy(f"Estimating by {method}"):
             estimator = data.fit(method)
             # counts are taken of large files block by block
-            rows = data.rows if estimator.counts_suffice else data.rows_in_memory()
+            rows = data.rows if estimator.counts_suffice else data.read_rows(in_memory=True)
             estimate = partial(estimate_groups, estimator, rows, labels, pooling=pooling)
             found = estimate(confidence_level=confidence_level)
         with busy("Assessing"):
@@ -195,7 +190,7 @@ def _judge(
     if found.interval is None:
         with suppress(ValueError):  # standard errors, where the method has any
             found = estimate(confidence_level=CONFIDENCE_LEVEL)
-    index, y = draw_judged_rows(labels.size, found.classes.size), data.target_labels
+    index, y = draw_rows(labels.size, found.classes.size), data.target_labels
     y_proba = data.rows.take(index)
     codes = np.unique(labels, return_inverse=True)[1][index]
     by_group = np.argsort(codes, kind="stable")

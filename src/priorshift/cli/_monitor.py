@@ -17,7 +17,14 @@ from priorshift.border import Predictions
 from priorshift.cli import _options as options
 from priorshift.cli._console import document, emit, note, say
 from priorshift.cli._console import tell as tell_line
-from priorshift.cli._data import CONFIDENCE_LEVEL, Data, by_class, open_data, open_file, with_bounds
+from priorshift.cli._data import (
+    CONFIDENCE_LEVEL,
+    Data,
+    find_classes,
+    open_data,
+    open_file,
+    with_bounds,
+)
 from priorshift.cli._errors import SHIFTED, command, told_warnings
 from priorshift.cli._read import read_cells
 from priorshift.cli._report import command_line
@@ -75,14 +82,14 @@ def windows_of(
         for path in files_of(folder):
             file = open_file(path, data.request)
             if data.request.predicted_column is None:
-                (file,), _ = by_class([file], data.classes.tolist(), data.request)
+                (file,), _ = find_classes([file], data.classes.tolist(), data.request)
             part = replace(data, files=(*data.files[:-1], file))
-            yield path.name, part.rows_in_memory(), part.target_labels
+            yield path.name, part.read_rows(in_memory=True), part.target_labels
         return
     times = None
     if time_column is not None:
         times = read_cells(data.target, time_column, "--time-column")
-    y_proba, y = data.rows_in_memory(), data.target_labels
+    y_proba, y = data.read_rows(in_memory=True), data.target_labels
     where = f"column {time_column!r} of {data.target.where}"
     for time, rows in cut_windows(y_proba.shape[0] if times is None else times, every, where):
         yield time, y_proba.take(rows), None if y is None else y[rows]

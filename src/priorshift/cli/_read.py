@@ -40,7 +40,7 @@ def read_rows(
             f"{rows.shape[1]} columns of predictions. " + explain_classes(files, columns)
         )
     small = in_memory or rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES
-    if small and not border.is_array(rows):
+    if small and isinstance(rows, border.Table):
         rows = file.values(columns)
     try:
         if rows.shape[1] < 2:
@@ -60,7 +60,7 @@ def as_proba(rows: border.Rows, file: PredictionFile) -> border.Rows:
 
 
 def _softmax(where: str, logits: Floats) -> Floats:
-    checked = border.check_logits(logits, name=where).values
+    checked = border.check_outputs(logits, from_proba=False, name=where).values
     return reweight(checked, np.ones(checked.shape[1]), from_logits=True)
 
 
@@ -109,11 +109,6 @@ def lacks(raw: NDArray[Any], nothing: tuple[str, ...] = ("",)) -> Mask:
     return np.fromiter(
         (border.is_missing(v) or str(v).strip() in nothing for v in cells), bool, raw.size
     )
-
-
-def names_of(cells: NDArray[Any]) -> tuple[str, ...]:
-    """Return the distinct labels as text."""
-    return tuple(filter(None, np.unique(border.as_text(cells)).tolist()))
 
 
 def text_labels(
@@ -169,45 +164,19 @@ def match_labels(
 
 def say_no_labels(file: PredictionFile, decided: str | None = None) -> str:
     """Say that a validation file has no labels, and where they may be."""
-    keys = f" (it has {border.some(file.header)})" if file.header and not file.is_table else ""
+    hint = label_hint(file, decided)
+    there = f" (it has {border.some(file.header)})" if file.header and not hint else ""
     return (
-        f"{file.where} has no labels (column or key {file.label_column!r}){keys}; name them with "
-        f"--label-column, or a file of them with --labels.{label_hint(file, decided)}"
+        f"{file.where} has no labels (column or key {file.label_column!r}){there}; name them with "
+        f"--label-column, or a file of them with --labels.{hint}"
     )
 
 
-FEW_VALUES = 20
-"""Different values that a column of labels may have in the first rows."""
-
-
 def label_hint(file: PredictionFile, decided: str | None = None) -> str:
-    """Suggest a column of labels: one that is full of classes, above all.
-
-    Where none is, one that is called as labels often are, or spelt alike; else the only one of few
-    different values. `decided` is the column of the decisions, if these name the classes.
-    """
-    lower = {name.lower(): name for name in reversed(file.header)}
-    by_name = [lower[name] for name in border.join.LABEL_NAMES if name in lower]
-    by_name += get_close_matches(str(file.label_column), file.header, 1, cutoff=0.8)
-    no_label = {file.label_column, decided}
-    by_name = [name for name in by_name if name not in no_label]
-    numeric, cells = list(file.names or ()), {}
-    for name in filter(None, file.header if file.is_table else ()):
-        if (column := file.vector(name)) is not None:
-            cells[name] = names_of(column[: border.HEAD_ROWS])
-    most = FEW_VALUES if len(numeric) < 2 else min(FEW_VALUES, len(numeric))
-    few = [n for n, found in cells.items() if 1 < len(found) <= most and n not in no_label]
-    alike = []
-    for name, values in cells.items():
-        with suppress(ValueError):
-            matched = name not in numeric and bool(border.columns.match_columns(numeric, values))
-            if decided is not None:
-                matched = not set(cells.get(decided, ())).isdisjoint(values)
-            if len(values) > 1 and matched and name not in no_label:
-                alike.append(name)
-    best = [name for name in by_name if name in alike]
-    found = best or alike or by_name or few * (len(few) == 1)
-    return f" Did you mean --label-column {found[0]}?" if found else ""
+    """Suggest a column that is called as labels often are; `decided` is that of the decisions."""
+    names = {name.lower(): name for name in reversed(file.header) if name != decided}
+    likely = [names[name] for name in border.join.LABEL_NAMES if name in names]
+    return f" Did you mean --label-column {likely[0]}?" if likely else ""
 
 
 def read_cells(

@@ -34,7 +34,6 @@ from priorshift.border import (
     NO_PRIOR,
     Rows,
     check_positive,
-    judged_rows,
     row_blocks,
     sample_rows,
     some,
@@ -43,7 +42,7 @@ from priorshift.border import (
 from priorshift.calibration import CalibrationAverage, apply_each
 from priorshift.counts import Confusion, model_columns, shrunk_columns
 from priorshift.estimators.confusion_likelihood import SCML
-from priorshift.estimators.data import GIVEN, Validation, find_mismatch
+from priorshift.estimators.data import GIVEN, find_mismatch
 from priorshift.estimators.mean import JACKKNIFE_ROWS, CalibratedMean
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate
@@ -147,11 +146,6 @@ class Reading(NamedTuple):
     sample: Target
     beliefs: tuple[Belief, ...]
 
-    @property
-    def spread(self) -> Vector:
-        """The variance of shares over maps."""
-        return np.asarray(_variance([one.priors for one in self.beliefs], self.beliefs))
-
 
 def _variance(values: Any, beliefs: Sequence[Belief]) -> Any:
     """Return the variance of what each map says, by the weights of maps."""
@@ -189,8 +183,8 @@ def expected_gain(
             after[rows] = adapted[np.arange(adapted.shape[0]), y[rows]]
         difference = log_savings(sample.of_truth, after)
     saved = np.bincount(y, weight * difference, K)
-    change = _Change.of(target, ratio, goal)
-    mean, square = change.expected(target.calibrated, full)
+    n_changed, found = expected_savings(target, ratio, goal, [(target.calibrated, full)])
+    mean, square = found[0]
     n = np.bincount(y, weight, K) + MODEL_SAMPLES
     d = (saved + MODEL_SAMPLES * mean) / n
     square = (np.bincount(y, weight * difference**2, K) + MODEL_SAMPLES * square) / n
@@ -200,15 +194,16 @@ def expected_gain(
         variance += float(d @ noise @ d)
     if beliefs:
         assert part is not None
-        of_part, gains = _Change.of(part, ratio, goal), []
-        for one in beliefs:
-            account, _ = of_part.expected(one.y_proba, prior_ratio(one.priors, source_priors))
+        accounts = [(one.y_proba, prior_ratio(one.priors, source_priors)) for one in beliefs]
+        _, found = expected_savings(part, ratio, goal, accounts)
+        gains = []
+        for one, (account, _) in zip(beliefs, found, strict=True):
             shares = one.priors if by_shares else priors
             gains.append(float(shares @ ((saved + MODEL_SAMPLES * account) / n)))
         variance += float(_variance(gains, beliefs))
     n_target, gain = target.calibrated.shape[0], float(priors @ d)
     variance += max(float(priors @ square) - gain**2, 0.0) / n_target
-    return ExpectedGain(gain, float(np.sqrt(variance)), change.n_changed / n_target)
+    return ExpectedGain(gain, float(np.sqrt(variance)), n_changed / n_target)
 
 
 def decide(y_proba: Floats, ratio: Vector, goal: Goal = ACCURACY) -> Indices:
@@ -220,51 +215,38 @@ def decide(y_proba: Floats, ratio: Vector, goal: Goal = ACCURACY) -> Indices:
     return decisions
 
 
-class _Change(NamedTuple):
-    """The rows of a target on which adapting makes a difference, with decisions before and after.
+def expected_savings(
+    target: Target, ratio: Vector, goal: Goal, accounts: Sequence[tuple[Floats, Vector]]
+) -> tuple[int, list[tuple[Vector, Vector]]]:
+    """Return how many decisions adapting changes; by each account what it saves on each class.
 
-    These are the rows whose decision changes, `n_changed` of them; for log loss all rows.
+    Savings are a mean and a mean square. An account are outputs, calibrated in some way, and the
+    ratio of priors that is believed: together they are posteriors. Adapting makes a difference on
+    the rows whose decision changes; for log loss on all rows.
     """
-
-    target: Target
-    ratio: Vector
-    goal: Goal
-    n_changed: int
-    rows: Indices
-    old: Indices
-    new: Indices
-
-    @classmethod
-    def of(cls, target: Target, ratio: Vector, goal: Goal) -> _Change:
-        old = decide(target.y_proba, np.ones(ratio.size), goal)
-        new = decide(target.calibrated, ratio, goal)
-        changed = np.flatnonzero(new != old)
-        rows = changed if goal.by_decisions else np.arange(old.size)
-        return cls(target, ratio, goal, changed.size, rows, old[rows], new[rows])
-
-    def expected(self, y_proba: Floats, believed: Vector) -> tuple[Vector, Vector]:
-        """Return the mean and mean square of what is saved on each class.
-
-        Posteriors are outputs calibrated in some way times the believed ratio of priors.
-        """
+    old = decide(target.y_proba, np.ones(ratio.size), goal)
+    new = decide(target.calibrated, ratio, goal)
+    changed, savings = np.flatnonzero(new != old), []
+    rows = changed if goal.by_decisions else np.arange(old.size)
+    for y_proba, believed in accounts:
         n, K = y_proba.shape
         mean, square, mass = np.zeros((3, K))
         for block in row_blocks(n, K):
             total = times(y_proba[block], believed)
             inverse = np.divide(1, total, out=np.zeros_like(total), where=total > NO_LIKELIHOOD)
             mass += believed * times(inverse, y_proba[block])
-        for part in row_blocks(self.rows.size, K):
-            adapted = _adapted(y_proba[self.rows[part]], believed)
-            if self.goal.by_decisions:
-                saved = self.goal.savings(self.old[part], self.new[part], K)
+        for block in row_blocks(rows.size, K):
+            part = rows[block]
+            adapted = _adapted(y_proba[part], believed)
+            if goal.by_decisions:
+                saved = goal.savings(old[part], new[part], K)
             else:
-                target, rows = self.target, self.rows[part]
-                after = _adapted(target.calibrated[rows], self.ratio)
-                saved = log_savings(target.y_proba[rows], after)
+                saved = log_savings(target.y_proba[part], _adapted(target.calibrated[part], ratio))
             mean += np.einsum("ij,ij->j", adapted, saved)
             square += np.einsum("ij,ij,ij->j", adapted, saved, saved)
         mass = np.maximum(mass, 1e-12)
-        return mean / mass, square / mass
+        savings.append((mean / mass, square / mass))
+    return changed.size, savings
 
 
 def _adapted(y_proba: Any, ratio: Vector) -> Vector:
@@ -350,15 +332,15 @@ class Auto(CalibratedMean):
         check_positive(self.caution, "caution")
         super().fit(y_proba, y, **given)
         self._goal = Goal.of(self.costs, self.goal, self.classes_)
-        rows, evidence, seen = self._labelled_rows(), self._evidence, self.confusion_.seen
+        rows, evidence, seen = self._evidence.rows, self._evidence, self.confusion_.seen
         found = None if self._balance.given else find_mismatch(evidence)
         self._mismatch = None if found is None else f"{found}; Auto corrects for it."
         order, calibrated = self._calibration.order, self._calibration.y_proba
-        y, weight = rows.labels[order], rows.weight[order]
+        label, weight = rows.y[order], rows.weight[order]
         decisions = decide(rows.y_proba, np.ones(self.classes_.size), self._goal)[order]
-        of_truth = rows.y_proba[order, y].astype(np.float64)
-        self._sample = Sample(calibrated, decisions, y, weight, of_truth)
-        self._soft = Confusion.from_arrays(calibrated, y, decision="soft", sample_weight=weight)
+        of_truth = rows.y_proba[order, label].astype(np.float64)
+        self._sample = Sample(calibrated, decisions, label, weight, of_truth)
+        self._soft = Confusion.from_arrays(calibrated, label, decision="soft", sample_weight=weight)
         # mean calibrated outputs of each class, with some of the model's own account
         balanced = rows.balanced_weight(self._balance.priors)[order]
         model = model_columns(calibrated, balanced, "soft")
@@ -370,34 +352,29 @@ class Auto(CalibratedMean):
             # they stand for their mean on validation, which lacks a class: worse than label
             # priors that you gave, better than no label at all
             self._raw_weight = 0.0 if evidence.given else 1.0
-        elif self._balance.words == GIVEN and self._contradicts(rows):
-            self._raw_weight = 0.0
+        elif self._balance.words == GIVEN:
+            # outputs as they came may find other shares on validation than its labels have, by four
+            # standard errors and a factor of two, as those of boosted trees after class weights
+            labelled = np.bincount(rows.y, minlength=self.classes_.size) / rows.y.size
+            some = sample_rows(rows.y_proba, min(rows.y.size, JACKKNIFE_ROWS)).astype(np.float32)
+            shares = estimate_shares(some, np.maximum(self.source_priors_, NO_PRIOR))
+            error = np.sqrt(shares.noise.diagonal() + labelled / rows.y.size)
+            high, low = np.maximum(shares.priors, labelled), np.minimum(shares.priors, labelled)
+            if ((high - low > 4 * error) & (high > 2 * low)).any():
+                self._raw_weight = 0.0
         return self
-
-    def _contradicts(self, rows: Validation) -> bool:
-        """Tell whether outputs as they came find other shares on validation than its labels have.
-
-        By four standard errors and a factor of two, as those of boosted trees after class weights.
-        """
-        labelled = np.bincount(rows.labels, minlength=self.classes_.size) / rows.labels.size
-        n_some = min(rows.labels.size, JACKKNIFE_ROWS)
-        some = sample_rows(rows.y_proba, n_some).astype(np.float32)
-        found = estimate_shares(some, np.maximum(self.source_priors_, NO_PRIOR))
-        apart = np.abs(found.priors - labelled)
-        error = np.sqrt(found.noise.diagonal() + labelled / rows.labels.size)
-        high, low = np.maximum(found.priors, labelled), np.minimum(found.priors, labelled)
-        return bool(((apart > 4 * error) & (high > 2 * low)).any())
 
     def _estimate_within(
         self, y_proba: Rows, dense: Rows, request: IntervalRequest
     ) -> tuple[PriorEstimate, PriorInterval]:
-        known = self._read(judged_rows(y_proba))
+        known = self._read(sample_rows(y_proba))
         found = self._estimate(y_proba, known)
         return found, self._interval(dense, found, request, known)
 
     def _estimate(self, y_proba: Rows, known: Reading | None = None) -> PriorEstimate:
-        n_target, y_proba = y_proba.shape[0], judged_rows(y_proba)
-        read, source = known or self._read(y_proba), self._balance.priors
+        n_target, y_proba = y_proba.shape[0], sample_rows(y_proba)
+        n, source = y_proba.shape[0], self._balance.priors
+        read = known or self._read(y_proba)
         shares = read.shares
         # whether shares differ from the source's beyond noise, all classes together
         noise = np.sqrt(np.maximum(shares.covariance.diagonal(), 0.0)).sum()
@@ -437,8 +414,57 @@ class Auto(CalibratedMean):
                 PriorShiftWarning,
             )
             ruling = judge_gain(ruling.gain, shifted=True, obstacle="unknown_class")
-        sizes = y_proba.shape[0], n_target
-        return self._with_decision(shares, gains, strength, ruling, unknown, sizes)
+        gain = gains[strength]
+        reach = 1.96 * gain.standard_error
+        status: Status = "stationary" if shares.converged else "not_converged"
+        solution = Solution(shares.priors, status, None, shares.n_iter)
+        unseen = tuple(self.classes_[~self.confusion_.seen].tolist())
+        result = self._result(shares.priors, solution, n, unseen_classes=unseen)
+        average, adapts = self._calibration.average, ruling.action == "adapt"
+        weights = dict(zip((one.name for one in average.maps), average.weights, strict=True))
+        bounds = gain.mean, gain.mean - reach, gain.mean + reach
+        told = [str(headline(ruling, self._goal.name, bounds, unknown=unknown))]
+        if adapts:
+            told.append(say(fact("calibrated_first", changed=gain.changed)))
+        if adapts and strength < 1:
+            told.append(say(fact("half_way")))
+        if self._mismatch is not None:
+            told.append(say(fact("mismatch", text=self._mismatch)))
+        if n < n_target:
+            told.append(say(fact("sampled", n=n, n_target=n_target)))
+        decision = {
+            "adapt": adapts,
+            "reason": ruling.why,
+            "unknown_classes": unknown,
+            "expected_gain": float(gain.mean),
+            "expected_gain_se": float(gain.standard_error),
+            "strength": strength if adapts else 0.0,
+            "full_gain": float(gains[1.0].mean),
+            "full_gain_se": float(gains[1.0].standard_error),
+            "changed_decisions": float(gain.changed),
+            "calibration": average.name if adapts else "none",
+            "calibration_weights": weights if adapts else {},
+            "mismatch": self._mismatch,
+            "raw_weight": self._raw_weight,
+            "row_weight": shares.tempering,
+            "rows_looked_at": n,
+            "goal": self._goal.name,
+            "sentence": " ".join(told),
+        }
+        cautions, (n_val, K) = result.cautions, self._sample.y_proba.shape
+        if K >= MANY_CLASSES and n_val < THIN_ROWS * K:
+            cautions += (
+                f"validation is thin, {n_val:,} rows for {K:,} classes: intervals and the expected "
+                f"gain may be too sure. Label at least {THIN_ROWS} rows per class.",
+            )
+        found = replace(
+            result,
+            source_priors_from=self._balance.words,
+            calibration=average,
+            decision=decision,
+            cautions=cautions,
+        ).with_action(ruling.action)
+        return replace(found, strength=strength) if adapts else found
 
     def _read(self, y_proba: Floats) -> Reading:
         """Estimate shares from calibrated outputs, and what each map would say by itself."""
@@ -493,11 +519,12 @@ class Auto(CalibratedMean):
             return super()._interval(y_proba, found, request)
         if request.method == "bayesian":
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
-        looked_at = judged_rows(y_proba)
-        shares, calibrated, *_ = known = known or self._read(looked_at)
+        looked_at = sample_rows(y_proba)
+        shares, calibrated, _, beliefs = known or self._read(looked_at)
+        spread = _variance([one.priors for one in beliefs], beliefs)
         sizes = looked_at.shape[0], len(self._calibration.folds)
         if not self.confusion_.seen.all():  # moments cannot tell of a class without labels
-            return share_interval(found.priors, shares, known.spread, None, *sizes, request)
+            return share_interval(found.priors, shares, spread, None, *sizes, request)
         sample = self._sample  # moments hold even if calibration does not
         votes = Votes.of(self._soft, calibrated, sample.y_proba, sample.y, sample.weight)
         error = 1 - request.confidence_level
@@ -505,7 +532,7 @@ class Auto(CalibratedMean):
             replace(request, confidence_level=1 - share * error)
             for share in (1 - MOMENTS_SHARE, MOMENTS_SHARE)
         )
-        bounds = share_interval(found.priors, shares, known.spread, votes, *sizes, ours)
+        bounds = share_interval(found.priors, shares, spread, votes, *sizes, ours)
         return bounds.narrower(votes.interval(found.priors, theirs), found.priors)
 
     def _soft_decisions(self) -> tuple[SCML, CalibrationAverage]:
@@ -518,65 +545,3 @@ class Auto(CalibratedMean):
             sample_weight=self._sample.weight,
         )
         return soft, self._calibration.average
-
-    def _with_decision(
-        self,
-        shares: Shares,
-        gains: dict[float, ExpectedGain],
-        strength: float,
-        ruling: Ruling,
-        unknown: list[Any],
-        rows: tuple[int, int],
-    ) -> PriorEstimate:
-        """Return the estimate with what was decided; `rows` looked at, and of the target."""
-        gain = gains[strength]
-        reach = 1.96 * gain.standard_error
-        status: Status = "stationary" if shares.converged else "not_converged"
-        solution = Solution(shares.priors, status, None, shares.n_iter)
-        unseen = tuple(self.classes_[~self.confusion_.seen].tolist())
-        result = self._result(shares.priors, solution, rows[0], unseen_classes=unseen)
-        average, adapts = self._calibration.average, ruling.action == "adapt"
-        weights = dict(zip((one.name for one in average.maps), average.weights, strict=True))
-        bounds = gain.mean, gain.mean - reach, gain.mean + reach
-        told = [str(headline(ruling, self._goal.name, bounds, unknown=unknown))]
-        if adapts:
-            told.append(say(fact("calibrated_first", changed=gain.changed)))
-        if adapts and strength < 1:
-            told.append(say(fact("half_way")))
-        if self._mismatch is not None:
-            told.append(say(fact("mismatch", text=self._mismatch)))
-        if rows[0] < rows[1]:
-            told.append(say(fact("sampled", n=rows[0], n_target=rows[1])))
-        decision = {
-            "adapt": adapts,
-            "reason": ruling.why,
-            "unknown_classes": unknown,
-            "expected_gain": float(gain.mean),
-            "expected_gain_se": float(gain.standard_error),
-            "strength": strength if adapts else 0.0,
-            "full_gain": float(gains[1.0].mean),
-            "full_gain_se": float(gains[1.0].standard_error),
-            "changed_decisions": float(gain.changed),
-            "calibration": average.name if adapts else "none",
-            "calibration_weights": weights if adapts else {},
-            "mismatch": self._mismatch,
-            "raw_weight": self._raw_weight,
-            "row_weight": shares.tempering,
-            "rows_looked_at": rows[0],
-            "goal": self._goal.name,
-            "sentence": " ".join(told),
-        }
-        cautions, (n, K) = result.cautions, self._sample.y_proba.shape
-        if K >= MANY_CLASSES and n < THIN_ROWS * K:
-            cautions += (
-                f"validation is thin, {n:,} rows for {K:,} classes: intervals and the expected "
-                f"gain may be too sure. Label at least {THIN_ROWS} rows per class.",
-            )
-        found = replace(
-            result,
-            source_priors_from=self._balance.words,
-            calibration=average,
-            decision=decision,
-            cautions=cautions,
-        ).with_action(ruling.action)
-        return replace(found, strength=strength) if adapts else found

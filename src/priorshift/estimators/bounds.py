@@ -13,21 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from priorshift._typing import Floats, Vector
-from priorshift.border import DENSE_CLASSES, Rows, is_wide, require_array, some
+from priorshift.border import DENSE_CLASSES, Rows, Table, is_wide, some
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import DecisionCounts, model_columns
 from priorshift.estimators.data import Validation, posterior_problem
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.intervals import (
-    HardDecisions,
     IntervalRequest,
     PriorInterval,
-    Replicate,
     SourceNoise,
     Votes,
-    bootstrap_draws,
     bootstrap_interval,
+    interval_by_counts,
     likelihood_interval,
     poisson_weights,
     pooled_columns,
@@ -66,7 +64,7 @@ class Bounds:
         if method == "bootstrap":
             return self._by_resampling_moments(y_proba)
         rows = self.estimator._labelled_rows()
-        known = (rows.y_proba, rows.labels, rows.sample_weight)
+        known = (rows.y_proba, rows.y, rows.sample_weight)
         votes = Votes.of(confusion, y_proba, *known, self._temperature(rows).apply)
         self._warn_if_weak(votes)
         return votes.interval(self.found.priors, self.request)
@@ -107,13 +105,15 @@ class Bounds:
         if rows is None or rows.y is None:
             return bounds
         labels = estimator._evidence.best_labels
-        refuted = refute_calibration(rows.y_proba, rows.y, rows.sample_weight, labels)
+        refuted = refute_calibration(
+            rows.y_proba, rows.y, rows.sample_weight, labels, estimator.classes_
+        )
         if refuted is None:
             return bounds
         caution = (
-            f"{refuted.say(estimator.classes_)}. The interval of {estimator.name} assumes that "
-            "they are and may miss the truth far more often than it says: use Auto or em-bcts, "
-            "which calibrate, or SCM-L, which needs no calibration."
+            f"{refuted}. The interval of {estimator.name} assumes that they are and may miss the "
+            "truth far more often than it says: use Auto or em-bcts, which calibrate, or SCM-L, "
+            "which needs no calibration."
         )
         warn_user(caution, PriorShiftWarning)
         return replace(bounds, caution=caution)
@@ -130,12 +130,13 @@ class Bounds:
 
     def _in_memory(self, y_proba: Rows) -> Floats:
         """Refuse a table where rows are read in any order."""
-        return require_array(
-            y_proba,
-            f"this interval of {self.name} needs the rows of the target in memory; give an array "
-            "or a memory map, or use the asymptotic interval of a method with a confusion matrix "
-            "such as SCM-L.",
-        )
+        if isinstance(y_proba, Table):
+            raise ValueError(
+                f"this interval of {self.name} needs the rows of the target in memory; give an "
+                "array or a memory map, or use the asymptotic interval of a method with a "
+                "confusion matrix such as SCM-L."
+            )
+        return y_proba
 
     def _by_hard_counts(self, counts: DecisionCounts) -> PriorInterval:
         """Bound priors by counts of hard decisions.
@@ -144,21 +145,22 @@ class Bounds:
         as well. Where validation left no rows, all classes together say what a class does.
         """
         estimator, found, request = self.estimator, self.found, self.request
-        target = counts.frequencies * counts.n_samples
+        target, seen = counts.frequencies * counts.n_samples, estimator.confusion_.seen
         if estimator.decision == "hard" and estimator._evidence.rows is None:
             validation = estimator.confusion_.in_samples()
-            decisions = HardDecisions(validation, target, pooled_columns(validation))
+            model = tempered = pooled_columns(validation)
         else:
             rows = estimator._labelled_rows()
             weight = rows.balanced_weight(estimator._evidence.best_labels)
             chances = self._temperature(rows).apply(rows.y_proba)
             model, tempered = (model_columns(of, weight, "hard") for of in (rows.y_proba, chances))
-            decisions = HardDecisions(rows.confusion("hard").in_samples(), target, model, tempered)
-        seen = estimator.confusion_.seen
-        decisions = decisions.among(seen)
+            validation = rows.confusion("hard").in_samples()
+        validation, model, tempered = validation[:, seen], model[:, seen], tempered[:, seen]
         if request.method in ("auto", "asymptotic"):
-            self._warn_if_weak(decisions.votes)
-        bounds = decisions.interval(found.priors[seen], request)
+            self._warn_if_weak(Votes.of_counts(validation, target, model, tempered))
+        bounds = interval_by_counts(
+            validation, target, model, found.priors[seen], request, tempered
+        )
         if seen.all():
             return bounds
         interval, error = np.zeros((seen.size, 2)), np.zeros(seen.size)
@@ -174,7 +176,7 @@ class Bounds:
     def _temperature(self, rows: Validation) -> CalibrationMap:
         """Return the temperature that makes outputs on validation chances of each class."""
         source = self.estimator._evidence.best_labels
-        return best_temperature(rows.y_proba, rows.labels, rows.weight, source)
+        return best_temperature(rows.y_proba, rows.y, rows.weight, source)
 
     def _warn_if_weak(self, votes: Votes) -> None:
         if votes.weak:
@@ -213,10 +215,6 @@ class Bounds:
         share = weight * (estimator.source_label_priors_ / np.maximum(mass, 1e-300))[rows.y]
         return SourceNoise(rows.y_proba, share, rows.y)
 
-    def _bootstrap(self, replicate: Replicate, centre: Vector, n: int) -> PriorInterval:
-        draws = bootstrap_draws(replicate, self.request.n_resamples, self.request.rng)
-        return bootstrap_interval(draws, centre, self.found.priors, n, self.request)
-
     def _by_resampling_moments(self, y_proba: Rows) -> PriorInterval:
         """Resample validation within classes, and the target, as weights of what is summed."""
         estimator, target = self.estimator, self._in_memory(y_proba)
@@ -229,7 +227,8 @@ class Bounds:
             return solve_linear(drawn.conditional, q.frequencies)
 
         q = DecisionCounts.from_arrays(target, decision="soft").frequencies
-        return self._bootstrap(replicate, solve_linear(estimator.confusion_.conditional, q), n)
+        centre = solve_linear(estimator.confusion_.conditional, q)
+        return bootstrap_interval(replicate, centre, self.found.priors, n, self.request)
 
     def _by_resampling_rows(self, y_proba: Rows, *, warm: bool = False) -> PriorInterval:
         """Resample rows, fit and estimate again: for any estimator, one copy of rows per thread.
@@ -262,7 +261,7 @@ class Bounds:
             again = np.repeat(np.arange(n), times.astype(np.intp))
             return replica._estimate(target[again]).priors
 
-        return self._bootstrap(replicate, found.priors, n)
+        return bootstrap_interval(replicate, found.priors, found.priors, n, self.request)
 
 
 def _redrawn(rows: Validation, n_strata: int | None, rng: np.random.Generator) -> Vector:
@@ -292,10 +291,10 @@ def votes_of_validation(estimator: "PriorEstimator") -> Votes:
     if estimator.decision == "hard" and estimator._evidence.rows is None:
         validation = estimator.confusion_.in_samples()
         target = validation.sum(axis=1)
-        return HardDecisions(validation, target, pooled_columns(validation)).votes
+        return Votes.of_counts(validation, target, pooled_columns(validation))
     rows = estimator._labelled_rows()
     return Votes.of(
-        estimator.confusion_, rows.y_proba[:1], rows.y_proba, rows.labels, rows.sample_weight
+        estimator.confusion_, rows.y_proba[:1], rows.y_proba, rows.y, rows.sample_weight
     )
 
 

@@ -19,7 +19,6 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import (
     DENSE_CLASSES,
     Block,
-    DenseBlocks,
     LockFree,
     Predictions,
     Rows,
@@ -34,6 +33,7 @@ from priorshift.border import (
     check_source_mass,
     classes_of_priors,
     column_of,
+    dense,
     known_labels,
     map_reduce,
     ordered,
@@ -59,6 +59,8 @@ COUNTS = ("predicted", "confusion", "soft")
 GIVEN, GIVEN_LABELS = "given", "given (source_label_priors)"
 """Where source priors are from, if a user gave them: they themselves, or those of labels."""
 
+UNKNOWN_SOURCE = "unknown: a confusion matrix alone does not tell them"
+
 MOST_CELLS = 2**25
 """Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
 
@@ -71,20 +73,15 @@ NONE_LEFT = 1e-9
 class Validation:
     """The rows of a validation set, clean and in class order.
 
+    `y` are the labels as positions in the classes, None where the method was fitted without.
     `checked` are the predictions as they passed the check, if the rows are theirs: what is counted
     over them is kept with them.
     """
 
     y_proba: Floats
-    y: Indices | None
+    y: Any
     sample_weight: Vector | None
     checked: Predictions | None = None
-
-    @property
-    def labels(self) -> Indices:
-        """The labels, where the method could not have been fitted without them."""
-        assert self.y is not None
-        return self.y
 
     @property
     def weight(self) -> Vector:
@@ -96,28 +93,28 @@ class Validation:
     def confusion(self, decision: Decision) -> Confusion:
         """Count decisions by class; once for all methods that get the same checked predictions."""
         known: dict[str, Any] = {"decision": decision, "sample_weight": self.sample_weight}
-        count = partial(Confusion.from_arrays, self.y_proba, self.labels, **known)
+        count = partial(Confusion.from_arrays, self.y_proba, self.y, **known)
         if self.checked is None:
             return count()
-        key, counted = ("confusion", decision), (self.labels, self.sample_weight)
+        key, counted = ("confusion", decision), (self.y, self.sample_weight)
         return self.checked.once(self.y_proba, key, counted, count)
 
     def take(self, rows: Indices) -> "Validation":
         """Return some rows, or all in another order."""
         weight = None if self.sample_weight is None else self.sample_weight[rows]
-        return Validation(self.y_proba[rows], self.labels[rows], weight)
+        return Validation(self.y_proba[rows], self.y[rows], weight)
 
     def in_canonical_order(self) -> "Validation":
         """Sort rows independently of the order of rows and classes, so that folds are, too."""
-        own = self.y_proba[np.arange(self.labels.size), self.labels]
+        own = self.y_proba[np.arange(self.y.size), self.y]
         return self.take(np.lexsort((self.y_proba.max(axis=1), own)))
 
     def balanced_weight(self, label_priors: Vector | None) -> Vector:
         """Return row weights that give validation the class balance of the source, if known."""
         if label_priors is None:
             return self.weight
-        labelled = np.bincount(self.labels, self.weight, label_priors.size)
-        return self.weight * prior_ratio(label_priors, labelled / labelled.sum())[self.labels]
+        labelled = np.bincount(self.y, self.weight, label_priors.size)
+        return self.weight * prior_ratio(label_priors, labelled / labelled.sum())[self.y]
 
 
 def posterior_problem(
@@ -232,23 +229,6 @@ class TargetLabels(NamedTuple):
     y: Indices
     weight: Vector | None
 
-    @classmethod
-    def of(
-        cls, y_target: Any, classes: Labels, n_rows: int, unlabelled: Any, sample_weight: Any
-    ) -> "TargetLabels":
-        """Check the labels and their weights."""
-        rows, y = known_labels(y_target, classes, n_rows, unlabelled)
-        if sample_weight is None:
-            return cls(rows, y, None)
-        given = as_array(sample_weight, "sample_weight")
-        if given.shape != (n_rows,):
-            raise ValueError(
-                f"sample_weight has shape {given.shape} but there are {n_rows} rows of "
-                "predictions; give one weight per row. Those of rows without a label do not "
-                "matter."
-            )
-        return cls(rows, y, check_sample_weight(given[rows], rows.size) if rows.size else None)
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -273,22 +253,20 @@ class Evidence:
     source_known : bool
         Whether source priors are given or follow from the counts; error rates alone do not tell
         them.
+    decisions_only : bool
+        Whether validation was decisions, or a confusion matrix, without probabilities.
     """
 
     classes: Labels
     predicted: Any = None
     confusion: Any = None
     soft: Confusion | None = None
-    rows: Validation | None = None
+    rows: Any = None
     source_priors: Vector | None = None
     source_label_priors: Vector | None = None
     named: bool = False
     source_known: bool = True
-
-    @property
-    def decisions_only(self) -> bool:
-        """Whether validation was decisions, or a confusion matrix, without probabilities."""
-        return self.predicted is not None and self.predicted.decision == "hard"
+    decisions_only: bool = False
 
     @property
     def given(self) -> bool:
@@ -326,7 +304,7 @@ class Evidence:
         if not self.decisions_only:
             predicted = self.predicted.frequencies
             labels = np.where(seen, labels * predicted[seen].sum(), predicted)
-        return labels, "label frequencies of validation"
+        return labels, "label frequencies of validation" if self.source_known else UNKNOWN_SOURCE
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all but rows as plain values and arrays, for `from_arrays`."""
@@ -353,7 +331,8 @@ class Evidence:
                 if weights is None
                 else Confusion(counts, weights, decision, n_samples, arrays.get(f"{name}.squares"))
             )
-        return cls(**found)
+        predicted = found.get("predicted")
+        return cls(**found, decisions_only=predicted is not None and predicted.decision == "hard")
 
     def __add__(self, other: "Evidence") -> "Evidence":
         if self.predicted is None or other.predicted is None:
@@ -458,7 +437,7 @@ def read_evidence(
     if confusion is not None:
         require_room(method, names.size)
         predicted = DecisionCounts(confusion.counts.sum(axis=1), "hard", confusion.n_samples)
-        return replace(evidence, predicted=predicted, confusion=confusion)
+        return replace(evidence, predicted=predicted, confusion=confusion, decisions_only=True)
     return evidence if rows is None else evidence.count(rows, method.decision)
 
 
@@ -499,12 +478,22 @@ def read_target(
     values = as_taken(method, predictions.values)
     if not decided and (source := method._denominator) is not None:
         check_source_mass(source, values, classes, origin=method.source_priors_from_)
-    labels = None
-    if labelled:
-        labels = TargetLabels.of(y_target, classes, values.shape[0], unlabelled, sample_weight)
-        if method.target_labels != "required" and not labels.rows.size:
-            labels = None
-    return values, labels, named or predictions.named
+    named, n = named or predictions.named, values.shape[0]
+    if not labelled:
+        return values, None, named
+    rows, y = known_labels(y_target, classes, n, unlabelled)
+    weight = None
+    if sample_weight is not None:
+        given = as_array(sample_weight, "sample_weight")
+        if given.shape != (n,):
+            raise ValueError(
+                f"sample_weight has shape {given.shape} but there are {n} rows of predictions; "
+                "give one weight per row. Those of rows without a label do not matter."
+            )
+        weight = check_sample_weight(given[rows], rows.size) if rows.size else None
+    if not rows.size and method.target_labels != "required":
+        return values, None, named
+    return values, TargetLabels(rows, y, weight), named
 
 
 def count_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> DecisionCounts:
@@ -558,7 +547,7 @@ def as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> A
             f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
             "such as SCM-L."
         )
-    rows = values if method._takes_sparse else DenseBlocks(values)
+    rows = values if method._takes_sparse else dense(values)
     return whole(rows) if kept else rows
 
 
@@ -579,7 +568,6 @@ def source_balance(evidence: Evidence) -> SourceBalance:
     labels tell the balance; otherwise they are used as label priors themselves.
     """
     rows, source_priors = evidence.rows, evidence.source_priors
-    assert rows is not None
     if evidence.source_label_priors is not None:
         return SourceBalance(evidence.source_label_priors, GIVEN_LABELS, True)
     if source_priors is not None:
@@ -588,7 +576,7 @@ def source_balance(evidence: Evidence) -> SourceBalance:
         if (np.abs(mean - source_priors) > 3.0 * error + 1e-6).any():
             return SourceBalance(source_priors, GIVEN, True)
     K = evidence.classes.size
-    counts = np.bincount(rows.labels, rows.weight, K)
+    counts = np.bincount(rows.y, rows.weight, K)
     added = np.full(K, 0.5)
     if source_priors is not None:
         added[source_priors == 0] = 0.0  # it was not in training, as they say
@@ -602,28 +590,23 @@ def source_balance(evidence: Evidence) -> SourceBalance:
 
 
 def find_mismatch(evidence: Evidence) -> str | None:
-    """Say where the mean prediction contradicts the labels of validation, if it does."""
-    rows = evidence.rows
-    if rows is None or rows.y is None:
-        return None
-    labelled = np.bincount(rows.y, rows.weight, evidence.classes.size)
-    weight = rows.weight / rows.weight.max()
-    n = float(weight.sum() ** 2 / (weight @ weight))
-    shares = evidence.predicted.frequencies, labelled / labelled.sum()
-    return say_mismatch(*shares, n, evidence.classes)
-
-
-def say_mismatch(predicted: Vector, labelled: Vector, n: float, classes: Labels) -> str | None:
-    r"""Say which class's mean prediction contradicts its labels most, if any does.
+    r"""Say which class's mean prediction contradicts the labels of validation most, if any does.
 
     Only for a validation set that is drawn as the training set was. The variance of
     :math:`f_k - [y = k]` is at most the mean of :math:`f_k + [y = k]`, so means alone will do.
     Classes that validation lacks have their own warning.
     """
-    predicted = np.where(labelled > 0, predicted, 0.0)
+    rows = evidence.rows
+    if rows is None or rows.y is None:
+        return None
+    labelled = np.bincount(rows.y, rows.weight, evidence.classes.size)
+    labelled = labelled / labelled.sum()
+    weight = rows.weight / rows.weight.max()
+    n = float(weight.sum() ** 2 / (weight @ weight))
+    predicted = np.where(labelled > 0, evidence.predicted.frequencies, 0.0)
     predicted = predicted / (predicted.sum() or 1.0)
     apart = np.abs(predicted - labelled)
-    error = np.sqrt((predicted + labelled) / max(n, 1.0))
+    error = np.sqrt((predicted + labelled) / n)
     # by four standard errors, and by enough to be worth a warning: 5 points and a factor of 2
     beyond = (apart > 4.0 * error) & (apart > 0.05)
     beyond &= np.maximum(predicted, labelled) > 2.0 * np.minimum(predicted, labelled)
@@ -631,7 +614,7 @@ def say_mismatch(predicted: Vector, labelled: Vector, n: float, classes: Labels)
         return None
     k = int(np.argmax(np.where(beyond, apart, 0.0)))
     return (
-        f"predictions on validation contradict its labels (class {classes[k]}: "
+        f"predictions on validation contradict its labels (class {evidence.classes[k]}: "
         f"{percent(predicted[k])} predicted on average, {percent(labelled[k])} of the labels), as "
         "after training with class weights or on undersampled data, or where outputs are far from "
         "calibrated"

@@ -30,17 +30,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, gammaln, ndtri
 
-from priorshift._typing import Indices, Vector
+from priorshift._typing import Vector
 from priorshift.border import (
     Block,
     Rows,
+    Table,
     as_array,
     check_choice,
     check_fraction,
     check_level,
     check_priors,
     check_square,
-    is_array,
     map_reduce,
     take_rows,
 )
@@ -60,7 +60,6 @@ from priorshift.exceptions import argument
 from priorshift.intervals import (
     IntervalRequest,
     PriorInterval,
-    bootstrap_draws,
     bootstrap_interval,
     poisson_weights,
     refute_calibration,
@@ -481,24 +480,20 @@ class SemiSupervisedEM(PriorEstimator):
         """Whether `fit` keeps validation row by row: to calibrate on it."""
         return self.calibrator is not None
 
-    @property
-    def _denominator(self) -> Vector:
-        return self.source_priors_ if self._calibrated is None else self._calibrated.source_priors_
-
     def _learn(self, evidence: Evidence) -> dict[str, Any]:
         rows = evidence.rows
         if self.calibrator is not None:
             check_choice(self.calibrator, ("auto", *FAMILIES), "calibrator")
-        calibrated, must = None, False
-        if self.calibrator is not None and rows is not None and rows.y is not None:
-            known = rows.y_proba, rows.y, rows.sample_weight, evidence.best_labels
-            must = self.calibrator != "auto" or refute_calibration(*known) is not None
-        if must:
-            assert rows is not None
-            name: Any = "bcts" if self.calibrator == "auto" else self.calibrator
-            calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
-            calibrated._settle(evidence.count(rows, "soft"))
-        return {**super()._learn(evidence), "_calibrated": calibrated}
+        learned = super()._learn(evidence) | {"_calibrated": None}
+        if self.calibrator is None or rows is None or rows.y is None:
+            return learned
+        known = rows.y_proba, rows.y, rows.sample_weight, evidence.best_labels
+        if self.calibrator == "auto" and refute_calibration(*known) is None:
+            return learned
+        name: Any = "bcts" if self.calibrator == "auto" else self.calibrator
+        calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
+        calibrated._settle(evidence.count(rows, "soft"))
+        return learned | {"_calibrated": calibrated, "_denominator": calibrated.source_priors_}
 
     def _warn_of_mismatch(self, evidence: Evidence) -> None:
         if self._calibrated is None:
@@ -521,22 +516,33 @@ class SemiSupervisedEM(PriorEstimator):
                 f"{argument('interval_method')} and estimand."
             )
         counts = np.bincount(labels.y, minlength=self.classes_.size).astype(np.float64)
-        rows = self._unlabelled(y_proba, labels.rows)
+        n_labels, (n, K) = labels.rows.size, y_proba.shape
+        rows: Rows | None = y_proba
+        if n_labels == n:
+            rows = None
+        elif n_labels:
+            if isinstance(y_proba, Table) and (n - n_labels) * K > MOST_CELLS:
+                raise ValueError(
+                    f"SemiSupervisedEM needs the {n - n_labels:,} rows without a label in memory, "
+                    "which are too many; use PPI, which goes through any number of them, or give "
+                    f"fewer rows (up to {MOST_CELLS // K:,})."
+                )
+            rows = take_rows(y_proba, np.delete(np.arange(n), labels.rows))
+        if rows is not None and self._calibrated is not None:
+            rows = self._calibrated._calibrated(rows)
         solution = self._solution(rows, counts)
-        found = self._result(solution.value, solution, y_proba.shape[0])
+        found = self._result(solution.value, solution, n)
         found = found if self._calibrated is None else self._calibrated._explained(found)
         if request is None:
             return found
-        # labelled and unlabelled rows are drawn each among themselves; source and calibrator stay
-        n_labels = labels.rows.size
 
+        # labelled and unlabelled rows are drawn each among themselves; source and calibrator stay
         def replicate(rng: np.random.Generator) -> Vector:
             drawn = rng.multinomial(n_labels, counts / n_labels).astype(np.float64)
             times = None if rows is None else poisson_weights(rows.shape[0], rng)
             return self._solution(rows, drawn, times).value
 
-        draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
-        bounds = bootstrap_interval(draws, found.priors, found.priors, found.n_target, request)
+        bounds = bootstrap_interval(replicate, found.priors, found.priors, found.n_target, request)
         return found.with_interval(bounds, request)
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
@@ -552,22 +558,6 @@ class SemiSupervisedEM(PriorEstimator):
         plain = copy(self)
         plain.calibrator = None  # whether to calibrate is not asked anew for every resample
         return super(SemiSupervisedEM, plain)._interval(y_proba, found, request)
-
-    def _unlabelled(self, y_proba: Rows, labelled: Indices) -> Rows | None:
-        """Return the rows without a label, calibrated if need be; None if there are none."""
-        if labelled.size == y_proba.shape[0]:
-            return None
-        rows = y_proba
-        if labelled.size:
-            others = np.delete(np.arange(y_proba.shape[0]), labelled)
-            if not is_array(y_proba) and others.size * y_proba.shape[1] > MOST_CELLS:
-                raise ValueError(
-                    f"SemiSupervisedEM needs the {others.size:,} rows without a label in memory, "
-                    "which are too many; use PPI, which goes through any number of them, or give "
-                    f"fewer rows (up to {MOST_CELLS // y_proba.shape[1]:,})."
-                )
-            rows = take_rows(y_proba, others)
-        return rows if self._calibrated is None else self._calibrated._calibrated(rows)
 
     def _solution(self, rows: Rows | None, counts: Vector, times: Vector | None = None) -> Solution:
         """Weigh unlabelled rows, each of them `times`, as the labels allow, and maximise."""

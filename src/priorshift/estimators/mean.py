@@ -114,16 +114,17 @@ class CalibratedMean(PriorEstimator):
         """
         check_count(self.cv, "cv", least=2)
         super().fit(y_proba, y, **given)
-        rows = self._labelled_rows()
+        rows = self._evidence.rows
         self._balance: SourceBalance = source_balance(self._evidence)
         if not self._balance.priors[self.confusion_.seen].any():
             raise ValueError(
                 f"validation has no sample of any class of {argument('source_label_priors')}; add "
                 "such samples, or use EM."
             )
+        self._denominator = self._balance.priors  # calibrated outputs stand for label priors
         self._calibration: AveragedCalibration = average_calibration(
             rows.y_proba,
-            rows.labels,
+            rows.y,
             rows.weight,
             self._balance.priors,
             n_folds=self.cv,
@@ -137,10 +138,6 @@ class CalibratedMean(PriorEstimator):
         found = np.empty_like(self._calibration.y_proba)
         found[self._calibration.order] = self._calibration.y_proba
         return found
-
-    @property
-    def _denominator(self) -> Vector:
-        return self._balance.priors  # calibrated outputs stand for label priors
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         average = self._calibration.average

@@ -13,9 +13,9 @@ from priorshift.files._atomic import (
 )
 from priorshift.files._base import PANDAS_INDEX, PredictionFile
 from priorshift.files._classes import (
+    by_class,
     common_classes,
     explain_classes,
-    find_class_columns,
     match_table,
     say_different,
 )

@@ -1,11 +1,10 @@
 """Which column is which class, where several files belong together."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from priorshift.border import HEAD_ROWS
+from priorshift.border import HEAD_ROWS, SUM_TOLERANCE, rounding
 from priorshift.border.columns import (
     POSITIVE_NAMES,
     among_others,
@@ -18,59 +17,60 @@ from priorshift.files._base import PredictionFile
 from priorshift.text import some
 
 
-class ClassColumns(NamedTuple):
-    """Per table the column of each class, None for all as they are; or two classes of one column.
-
-    `binary` are the negative and the positive class, whose probability the column is. `remark` says
-    what was assumed.
-    """
-
-    columns: list[Mapping[str, str] | None]
-    binary: tuple[str, str] | None = None
-    remark: str = ""
-
-
-def find_class_columns(
+def by_class(
     tables: Sequence[PredictionFile],
     known: Sequence[str],
-    far: float,
     columns: Mapping[str, str] | None = None,
     positive: str | None = None,
-) -> ClassColumns:
-    """Find the class columns of tables that belong together.
+    *,
+    renormalise: bool = False,
+) -> tuple[tuple[PredictionFile, ...], str]:
+    """Return tables that belong together, their columns called by classes, and what was assumed.
 
     Parameters
     ----------
     tables : sequence of PredictionFile
     known : sequence of str
         Classes to look for, by name or with a common prefix and suffix: the labels of validation.
-    far : float
-        How far rows may be from a sum of 1.
     columns : mapping from class to column, optional
         If the caller says so.
     positive : str, optional
         The class whose probability the only column is.
+    renormalise : bool, default=False
+        Whether rows are divided by their sums.
     """
-    common = _common(tables)
-    if positive is None and columns is not None:
-        return ClassColumns([columns] * len(tables))
-    if positive is None:
+    named = [table for table in tables if table.is_table]
+    common = list(named[0].names or ()) if named else []
+    for table in named[1:]:
+        there = set(table.names or ())
+        common = [name for name in common if name in there]
+    found: list[Mapping[str, str] | None] = [columns] * len(tables)
+    remark, binary, single = "", None, positive is not None
+    if columns is None and positive is None:
         found = [match_table(table, known) for table in tables]
-        alone = [table.single for table in tables]
-        if all(table.is_table for table in tables):
+        if len(named) < len(tables):
+            single = all(table.single for table in tables)
+        else:
             two = len(known) == 2 and len(_probability_columns(tables, common)) == 1
-            alone = [len(common) == 1 or two]
-        if any(each and list(each) != list(each.values()) for each in found):
-            return ClassColumns([*found])
-        if any(found) or not all(alone):
-            return _without_others(tables, common, known, far)
-    return _one_column(tables, known, columns, positive)
-
-
-def _common(tables: Sequence[PredictionFile]) -> list[str]:
-    """Return the possible class columns that all tables have, in the order of the first."""
-    others = [set(table.names or ()) for table in tables[1:]]
-    return [name for name in tables[0].names or () if all(name in names for names in others)]
+            single = len(common) == 1 or two
+        single = single and not any(found)
+        if not single and all(not each or list(each) == list(each.values()) for each in found):
+            found, remark = _without_others(tables, common, known, renormalise=renormalise)
+    if single:
+        column = None if columns is None else next(iter(columns.values()))
+        column, binary = _one_column(tables, common, known, column, positive)
+        found = [None if column is None else {binary[1]: column}] * len(tables)
+        if positive is None:
+            what = "its only column" if column is None else repr(column)
+            remark = (
+                f"{tables[0].where}: {what} is taken as the probability of class {binary[1]!r}."
+            )
+    renormalise = renormalise and binary is None
+    files = [
+        table.meant(names if table.is_table else None, binary=binary, renormalise=renormalise)
+        for table, names in zip(tables, found, strict=True)
+    ]
+    return tuple(files), remark
 
 
 def match_table(table: PredictionFile, known: Sequence[str]) -> dict[str, str] | None:
@@ -85,22 +85,25 @@ def match_table(table: PredictionFile, known: Sequence[str]) -> dict[str, str] |
 
 
 def _without_others(
-    tables: Sequence[PredictionFile], common: Sequence[str], known: Sequence[str], far: float
-) -> ClassColumns:
+    tables: Sequence[PredictionFile],
+    common: Sequence[str],
+    known: Sequence[str],
+    *,
+    renormalise: bool,
+) -> tuple[list[Mapping[str, str] | None], str]:
     """Leave out numbers that are no class, such as an id: only without them, rows sum to 1."""
-    everything = ClassColumns([None] * len(tables))
     usable = all(table.is_table and table.kind == "proba" for table in tables)
     if not usable or set(common) <= set(known):
-        return everything
+        return [None] * len(tables), ""
+    far = rounding(len(known)) if renormalise and known else SUM_TOLERANCE
     classes = among_others(common, known, tables[0].head(HEAD_ROWS, common), far)
     others = [name for name in common if name not in classes]
     if not others:
-        return everything
-    remark = (
+        return [None] * len(tables), ""
+    return [{name: name for name in classes}] * len(tables), (
         f"Not taken as classes: {some(others)}. Rows sum to 1 without them, and no label has their "
         "name."
     )
-    return ClassColumns([{name: name for name in classes}] * len(tables), remark=remark)
 
 
 def _probability_columns(tables: Sequence[PredictionFile], common: Sequence[str]) -> Sequence[str]:
@@ -114,15 +117,17 @@ def _probability_columns(tables: Sequence[PredictionFile], common: Sequence[str]
 
 def _one_column(
     tables: Sequence[PredictionFile],
+    common: Sequence[str],
     known: Sequence[str],
-    columns: Mapping[str, str] | None,
+    column: str | None,
     positive: str | None,
-) -> ClassColumns:
-    """Find the only column of each table, and the two classes that it tells apart."""
+) -> tuple[str | None, tuple[str, str]]:
+    """Find the only column, and the negative and the positive class that it tells apart.
+
+    An array that stores two classes names them; else the header or the labels may.
+    """
     named = [table for table in tables if table.is_table]
-    column = None if columns is None else next(iter(columns.values()))
     if column is None and named:
-        common: Sequence[str] = _common(named)
         if len(common) > 1:
             common = _probability_columns(named, common)
         if len(common) != 1:
@@ -132,38 +137,19 @@ def _one_column(
                 f"{argument('class_columns', 'classes=')} {known[-1] if known else '1'}=COLUMN."
             )
         column = common[0]
-    binary = _two_classes(tables, known, positive, column)
-    for table in tables:
-        if not table.is_table and not table.single:
-            raise ValueError(
-                f"{table.where} has several columns of predictions; "
-                f"{argument('positive_class')} is for one."
-            )
-    remark = ""
-    if positive is None:
-        what = "its only column" if column is None else repr(column)
-        remark = f"{tables[0].where}: {what} is taken as the probability of class {binary[1]!r}."
-    of = None if column is None else {binary[1]: column}
-    return ClassColumns([of if table.is_table else None for table in tables], binary, remark)
-
-
-def _two_classes(
-    tables: Sequence[PredictionFile], known: Sequence[str], positive: str | None, column: str | None
-) -> tuple[str, str]:
-    """Name the negative and the positive class: by what an array stores, the header, or labels."""
     stored = next((t.names for t in tables if not t.is_table and t.names is not None), ())
     if len(stored) == 2:
         known, positive = stored, positive or stored[1]
     names = without_point(known) or tuple(known)
     if positive is None and len(names) == 2:
-        named = [n for n in names if column is not None and match_columns([column], [n])]
-        if len(named) == 1:
-            positive = named[0]
+        told = [n for n in names if column is not None and match_columns([column], [n])]
+        if len(told) == 1:
+            positive = told[0]
         elif set(names) in ({"0", "1"}, {"-1", "1"}, {"False", "True"}):
             positive = max(names)
     if positive is None:
         what = tables[0].where if column is None else f"{column!r} in {tables[0].where}"
-        read = [table for table in tables if table.is_table and table.kind == "proba"]
+        read = [table for table in named if table.kind == "proba"]
         if column is not None and read and not _probability_columns(read, [column]):
             raise ValueError(
                 f"{tables[0].where} has no probabilities: its only numbers, {column!r}, are not "
@@ -189,8 +175,14 @@ def _two_classes(
             f"one column of predictions needs two classes, but the labels are {some(names)}; give "
             f"one column per class, or correct {argument('positive_class')} {positive}."
         )
+    for table in tables:
+        if not table.is_table and not table.single:
+            raise ValueError(
+                f"{table.where} has several columns of predictions; "
+                f"{argument('positive_class')} is for one."
+            )
     implied = {"1": "0", "True": "False", "true": "false", "yes": "no"}
-    return (others[0] if others else implied.get(positive, f"not {positive}")), positive
+    return column, (others[0] if others else implied.get(positive, f"not {positive}"), positive)
 
 
 def common_classes(tables: Sequence[PredictionFile]) -> tuple[str, ...] | None:

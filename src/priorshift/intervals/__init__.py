@@ -13,8 +13,6 @@ from priorshift.intervals._interval import (
     IntervalMethod,
     IntervalRequest,
     PriorInterval,
-    Replicate,
-    bootstrap_draws,
     bootstrap_interval,
     poisson_weights,
     score_bounds,
@@ -22,4 +20,4 @@ from priorshift.intervals._interval import (
     wilson_bounds,
 )
 from priorshift.intervals._likelihood import SourceNoise, likelihood_interval
-from priorshift.intervals._votes import HardDecisions, Votes, pooled_columns
+from priorshift.intervals._votes import Votes, interval_by_counts, pooled_columns

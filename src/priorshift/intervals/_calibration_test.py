@@ -14,8 +14,6 @@ Z is negative where outputs are too sure of themselves, and positive where they 
 most at the level.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.special import ndtr
 
@@ -30,33 +28,14 @@ LEAST_VARIANCE = 0.25
 """Of a count of labels: one row more or less never refutes anything."""
 
 
-class Miscalibration(NamedTuple):
-    """What labels contradict: how sure outputs are, or how often a class is predicted."""
-
-    p_value: float
-    slope: float  # Z: below 0 where outputs are too sure, above 0 where not sure enough, else 0
-    column: int | None = None  # the class that is predicted too often or too rarely
-    excess: float = 0.0  # B of that class, above 0 where it is predicted too rarely
-
-    def say(self, classes: Labels) -> str:
-        """Say what labels contradict."""
-        if self.column is None:
-            how = "are too sure" if self.slope < 0 else "are not sure enough"
-        else:
-            often = "rarely" if self.excess > 0 else "often"
-            how = f"predict class {classes[self.column]} too {often}"
-        return (
-            f"validation refutes that outputs are calibrated: they {how} (p = {self.p_value:.2g})"
-        )
-
-
 def refute_calibration(
     y_proba: Floats,
     y: Indices,
     sample_weight: Vector | None = None,
     source_priors: Vector | None = None,
-) -> Miscalibration | None:
-    """Return how labels contradict the outputs, or None where they do not.
+    classes: Labels | None = None,
+) -> str | None:
+    """Say how labels contradict the outputs; None where they do not.
 
     Parameters
     ----------
@@ -67,6 +46,8 @@ def refute_calibration(
     sample_weight : ndarray of shape (n,), optional
     source_priors : ndarray of shape (K,), optional
         What outputs are calibrated under; by default validation's own class balance.
+    classes : ndarray of shape (K,), optional
+        Class names, for what is said.
 
     Examples
     --------
@@ -76,7 +57,7 @@ def refute_calibration(
     >>> refute_calibration(right, y) is None
     True
     >>> too_sure = np.repeat([[0.99, 0.01], [0.01, 0.99]], 50, axis=0)
-    >>> refute_calibration(too_sure, y).say(np.array(["a", "b"]))
+    >>> refute_calibration(too_sure, y)
     'validation refutes that outputs are calibrated: they are too sure (p = 5.5e-81)'
     """
     K = y_proba.shape[1]
@@ -102,8 +83,12 @@ def refute_calibration(
     k = int(np.argmax(np.abs(B)))
     events = K if K > 2 else 1  # of two, one is predicted too often when the other is too rarely
     of_slope, of_bias = 4 * ndtr(-abs(Z)), 4 * events * ndtr(-abs(B[k]))
-    if min(of_slope, of_bias) > LEVEL:
+    p_value = min(of_slope, of_bias)
+    if p_value > LEVEL:
         return None
     if of_slope <= of_bias:
-        return Miscalibration(float(of_slope), float(Z))
-    return Miscalibration(float(of_bias), 0.0, k, float(B[k]))
+        how = "are too sure" if Z < 0 else "are not sure enough"
+    else:
+        often = "rarely" if B[k] > 0 else "often"
+        how = f"predict class {k if classes is None else classes[k]} too {often}"
+    return f"validation refutes that outputs are calibrated: they {how} (p = {p_value:.2g})"

@@ -167,30 +167,6 @@ def wilson_bounds(priors: Vector, n: Any, z: float) -> Any:
 # Resampling
 
 
-def bootstrap_draws(replicate: Replicate, n_resamples: int, rng: np.random.Generator) -> Vector:
-    """Return estimates of as many resamples, (n_resamples, K).
-
-    Every resample has its own seed, so the draws depend neither on the number of threads nor
-    on how they share the work. Warnings of single resamples are dropped: their estimate is noise.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> bootstrap_draws(lambda rng: rng.random(2), 50, rng).shape
-    (50, 2)
-    """
-    seeds = rng.integers(2**63, size=n_resamples)
-
-    def kernel(part: slice) -> list[Vector]:
-        return [replicate(np.random.default_rng(seed)) for seed in seeds[part]]
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        parts = map_rows(kernel, n_resamples, work=SERIAL_WORK)
-    return np.array([draw for part in parts for draw in part])
-
-
 def poisson_weights(n: int, rng: np.random.Generator) -> Vector:
     """Return how often each of n rows is drawn, independently, once on average; not all 0."""
     weights = rng.poisson(1.0, n).astype(np.float64)
@@ -216,7 +192,7 @@ def stratified_weights(
 
 
 def bootstrap_interval(
-    draws: Vector, centre: Vector, priors: Vector, n_target: float, request: IntervalRequest
+    replicate: Replicate, centre: Vector, priors: Vector, n_target: float, request: IntervalRequest
 ) -> PriorInterval:
     r"""Bound each prior by the spread of resampled estimates about the estimate itself.
 
@@ -224,9 +200,13 @@ def bootstrap_interval(
     of :math:`p^*` would count a bias twice. It is never inside Wilson's interval of as many
     labelled rows, which no classifier can beat; a resample never finds a class that is not there.
 
+    Every resample has its own seed, so the interval depends neither on the number of threads nor on
+    how they share the work.
+
     Parameters
     ----------
-    draws : ndarray of shape (n_resamples, K)
+    replicate : callable
+        Draws one resample with the generator that it is given, and estimates from it.
     centre : ndarray of shape (K,)
         The same estimate without resampling.
     priors : ndarray of shape (K,)
@@ -235,7 +215,15 @@ def bootstrap_interval(
         Rows of the target.
     request : IntervalRequest
     """
-    off = np.abs(draws - centre)
+    seeds = request.rng.integers(2**63, size=request.n_resamples)
+
+    def kernel(part: slice) -> list[Vector]:
+        return [replicate(np.random.default_rng(seed)) for seed in seeds[part]]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of single resamples: their estimate is noise
+        parts = map_rows(kernel, request.n_resamples, work=SERIAL_WORK)
+    off = np.abs(np.array([draw for part in parts for draw in part]) - centre)
     error = np.quantile(off, 0.6827, axis=0)  # one standard deviation of a normal error
     if request.simultaneous:
         unit = np.maximum(error, np.finfo(np.float64).tiny)

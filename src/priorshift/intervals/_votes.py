@@ -33,7 +33,6 @@ from priorshift.intervals._bayesian import credible_interval, posterior_draws
 from priorshift.intervals._interval import (
     IntervalRequest,
     PriorInterval,
-    bootstrap_draws,
     bootstrap_interval,
 )
 from priorshift.solvers import invert
@@ -110,7 +109,7 @@ class Votes:
         (n_target, K), decision = y_proba_target.shape, confusion.decision
         with single_threaded_blas():
             model = model_columns(y_proba, weight, decision)
-            B = invert(_joined(confusion.conditional, model, n))
+            B = invert((n * confusion.conditional + JOINED_ROWS * model) / (n + JOINED_ROWS))
             moments = _moments_by_class(y_proba, y, weight, recalibrate, B, decision)
             kernel = partial(_sum_votes, B=B, decision=decision)
             sums = map_reduce(kernel, y_proba_target, work=n_target * K**2 / 16)
@@ -157,7 +156,7 @@ class Votes:
         """
         n, n_target = validation.sum(axis=0), float(target.sum())
         C, q = validation / n, target / n_target
-        B = unmixing(_joined(C, model, n), q, n_target)
+        B = unmixing((validation + JOINED_ROWS * model) / (n + JOINED_ROWS), q, n_target)
         powers, tempered = (B, B**2, B**3), model if tempered is None else tempered
         own, modelled = (np.array([(b @ columns).T for b in powers]) for columns in (C, tempered))
         return cls._of_moments(B @ q, B**2 @ q, own, modelled, n_target, n)
@@ -320,79 +319,61 @@ def unmixing(C: Vector, q: Vector, n_target: float) -> Vector:
     return B + np.outer(along / along.sum(), 1 - B.sum(axis=0))
 
 
-def _joined(C: Vector, model: Vector, n: Vector) -> Vector:
-    """Return confusion columns of rows joined by a few of the model's."""
-    return (n * C + JOINED_ROWS * model) / (n + JOINED_ROWS)
-
-
 # Counts of hard decisions alone, without the rows of target or validation
 
 
-@dataclass(frozen=True)
-class HardDecisions:
-    """Counts of hard decisions on validation and target.
+def interval_by_counts(
+    validation: Vector,
+    target: Vector,
+    model: Vector,
+    priors: Vector,
+    request: IntervalRequest,
+    tempered: Vector | None = None,
+) -> PriorInterval:
+    r"""Bound priors by counts of hard decisions, as the request asks; by default by their votes.
+
+    Validation, target and the model's columns are those of `Votes.of_counts`; weighted rows count
+    as what they are worth. A bootstrap draws new counts: resampling rows within classes amounts to
+    the same. The joint posterior of priors and confusion matrix is that under
+    :math:`p \sim \mathrm{Dir}(1/2)` and :math:`C_k \sim \mathrm{Dir}(2\, C^m_k)`.
 
     Examples
     --------
     >>> import numpy as np
     >>> V, n = np.array([[80.0, 20.0], [20.0, 80.0]]), np.array([100.0, 100.0])
-    >>> decisions = HardDecisions(V, n, pooled_columns(V))
     >>> request = IntervalRequest(0.95, np.random.default_rng(0))
-    >>> decisions.interval(np.array([0.5, 0.5]), request).interval.round(2)
+    >>> found = interval_by_counts(V, n, pooled_columns(V), np.array([0.5, 0.5]), request)
+    >>> found.interval.round(2)
     array([[0.35, 0.65],
            [0.35, 0.65]])
     """
+    if request.method == "bayesian":
+        pseudo = 2.0 * model
+        pseudo[validation + pseudo < 0.01] = 0  # next to empty cells would cost time
+        # a larger alpha says that no class is rare: of classes below 1 % credible intervals
+        # under Dirichlet(3) held 44 % at K = 10, and 71 % at K = 100 (simulated)
+        population, sample = posterior_draws(
+            validation,
+            target,
+            alpha=0.5,
+            pseudo_counts=pseudo,
+            n_draws=request.n_resamples,
+            random_state=request.rng,
+        )
+        draws = population if request.estimand == "population" else sample
+        return credible_interval(draws, priors, request)
+    if request.method != "bootstrap":
+        return Votes.of_counts(validation, target, model, tempered).interval(priors, request)
+    sizes = np.maximum(np.rint(validation.sum(axis=0)), 1).astype(np.int64)
+    columns = validation / validation.sum(axis=0)
+    q, n_target = target / target.sum(), int(np.rint(target.sum()))
 
-    validation: Vector  # by true class, (D, K); weighted rows count as what they are worth
-    target: Vector  # (D,), in rows
-    model: Vector  # columns that join the counts where these are few; each adds up to 1
-    tempered: Vector | None = None  # the same at the temperature that fits validation best
+    def replicate(rng: np.random.Generator) -> Vector:
+        drawn, found = rng.multinomial(sizes, columns.T).T / sizes, rng.multinomial(n_target, q)
+        return unmixing(drawn, found / n_target, n_target) @ found / n_target
 
-    def among(self, seen: Mask) -> "HardDecisions":
-        """Return the same among some of the classes; decisions for others remain decisions."""
-        tempered = None if self.tempered is None else self.tempered[:, seen]
-        return HardDecisions(self.validation[:, seen], self.target, self.model[:, seen], tempered)
-
-    @property
-    def votes(self) -> Votes:
-        """The moments of the votes, as on the rows that were counted."""
-        return Votes.of_counts(self.validation, self.target, self.model, self.tempered)
-
-    def interval(self, priors: Vector, request: IntervalRequest) -> PriorInterval:
-        r"""Bound the priors by the requested method, by default by standard errors.
-
-        A bootstrap draws new counts: resampling rows within classes amounts to the same. The joint
-        posterior of priors and confusion matrix is that under :math:`p \sim \mathrm{Dir}(1/2)` and
-        :math:`C_k \sim \mathrm{Dir}(2\, C^m_k)`.
-        """
-        if request.method == "bayesian":
-            pseudo = 2.0 * self.model
-            pseudo[self.validation + pseudo < 0.01] = 0  # next to empty cells would cost time
-            # a larger alpha says that no class is rare: of classes below 1 % credible intervals
-            # under Dirichlet(3) held 44 % at K = 10, and 71 % at K = 100 (simulated)
-            population, sample = posterior_draws(
-                self.validation,
-                self.target,
-                alpha=0.5,
-                pseudo_counts=pseudo,
-                n_draws=request.n_resamples,
-                random_state=request.rng,
-            )
-            draws = population if request.estimand == "population" else sample
-            return credible_interval(draws, priors, request)
-        if request.method != "bootstrap":
-            return self.votes.interval(priors, request)
-        sizes = np.maximum(np.rint(self.validation.sum(axis=0)), 1).astype(np.int64)
-        columns = self.validation / self.validation.sum(axis=0)
-        q, n_target = self.target / self.target.sum(), int(np.rint(self.target.sum()))
-
-        def replicate(rng: np.random.Generator) -> Vector:
-            drawn, found = rng.multinomial(sizes, columns.T).T / sizes, rng.multinomial(n_target, q)
-            return unmixing(drawn, found / n_target, n_target) @ found / n_target
-
-        draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
-        centre = unmixing(columns, q, n_target) @ q
-        return bootstrap_interval(draws, centre, priors, n_target, request)
+    centre = unmixing(columns, q, n_target) @ q
+    return bootstrap_interval(replicate, centre, priors, n_target, request)
 
 
 def pooled_columns(validation: Vector) -> Vector:

@@ -19,6 +19,7 @@ from priorshift.border import (
     check_level,
     check_positive,
     check_source_mass,
+    column_of,
     read_proba,
     some,
 )
@@ -166,9 +167,11 @@ class PriorMonitor(BaseEstimator):
             estimator.estimate_counts(DecisionCounts(np.zeros(0), "hard", 0))  # says why it cannot
         reference = np.zeros(estimator.classes_.size)  # rates are no sample of the source
         if confusion is None:
-            decided = estimator._evidence.decisions_only
-            hard = estimator.confusion_ if decided else estimator._labelled_rows().confusion("hard")
-            reference = hard.counts.sum(axis=1)
+            if estimator._evidence.decisions_only:
+                reference = estimator.confusion_.counts.sum(axis=1)
+            else:
+                values = read_proba(column_of(y_proba, y)[0], estimator.classes_).values
+                reference = DecisionCounts.from_arrays(values, decision="hard").counts
             if reference.sum() < 50:  # hardly any change can be noticed
                 warn_user(
                     f"alarms rest on {reference.sum():.0f} validation rows: only large shifts will "

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._version import __version__
@@ -58,25 +59,45 @@ def save(self: PriorMonitor, path: str | os.PathLike[str]) -> Path:
     """
     check_is_fitted(self)
     refuse_link(path)
-    params = self.get_params(deep=False)
+    fitted = self.estimator_
+    name, params = type(fitted).__name__, self.get_params(deep=False)
     del params["estimator"]
     if not isinstance(params["random_state"], int | np.integer):
         params["random_state"] = None  # everything it had to draw has been drawn
-    content = {
-        "format": FORMAT,
-        "version": VERSION,
-        "priorshift_version": __version__,
-        "params": {name: np.asarray(value).tolist() for name, value in params.items()},
-        "estimator": _describe_estimator(self.estimator_),
-        "past": _pack(self._past),
-        "alarm": _pack(self._alarm),
-        "history": _pack(self.history),
-    }
     try:
-        _unpack_monitor(type(self), content)  # never write what could not be read
+        registered = fitted.name in available_estimators()
+        if not registered or type(get_estimator(fitted.name)) is not type(fitted):
+            raise ValueError(
+                f"no estimator of that class is registered as {fitted.name!r}, so the file could "
+                f"not be read; call register_estimator({name})"
+            )
+        state, arrays = fitted._evidence.to_arrays()
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "priorshift_version": __version__,
+            "params": {of: np.asarray(value).tolist() for of, value in params.items()},
+            "estimator": {
+                "method": fitted.name,
+                "params": {
+                    of: np.asarray(value).tolist() for of, value in fitted.get_params().items()
+                },
+                "arrays": _pack(arrays),
+                **state,
+            },
+            "past": _pack(self._past),
+            "alarm": _pack(self._alarm),
+            "history": _pack(self.history),
+        }
+        restored = _unpack_monitor(type(self), content)  # never write what could not be read
+        if lost := vars(fitted).keys() - vars(restored.estimator_).keys():
+            raise ValueError(
+                f"its fit also sets {some(sorted(lost))}, which a file of counts does not hold; "
+                "set fit_is_counts = False on the class"
+            )
         text = write_json(sign(content))
     except (TypeError, ValueError) as error:  # a parameter may be more than JSON can hold
-        raise ValueError(f"this monitor cannot be saved: {error}.") from None
+        raise ValueError(f"a monitor with {name} cannot be saved: {error}.") from None
     return write_text(path, text)
 
 
@@ -126,14 +147,8 @@ def load(cls: type[PriorMonitor], path: str | os.PathLike[str]) -> PriorMonitor:
 @np.errstate(all="ignore")
 def _unpack_monitor(cls: type[PriorMonitor], content: dict[str, Any]) -> PriorMonitor:
     """Make a monitor of the contents of a file; raise an error if they are not whole and sound."""
-    described = content["estimator"]
-    if described["method"] not in available_estimators():
-        raise ValueError(
-            f"method {described['method']!r} is not registered here; import its module"
-        )
-    method = get_estimator(described["method"], **described["params"])
-    monitor = cls(method, **content["params"])
-    fitted = _restore_estimator(described)
+    fitted = _restore_estimator(content["estimator"])
+    monitor = cls(clone(fitted), **content["params"])
     # a monitor that has seen nothing shows what all parts of one look like
     monitor._begin(fitted, np.zeros(fitted.classes_.size), seed=0)
     monitor._past = _unpack(content["past"], monitor._past, "past")
@@ -157,6 +172,8 @@ def _pack(value: Any) -> Any:
     """Return a record as what JSON can hold: its fields by name, and arrays byte for byte."""
     if is_dataclass(value):
         return {field.name: _pack(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {name: _pack(one) for name, one in value.items()}
     if isinstance(value, np.ndarray):
         return array_to_json(value)
     return value.item() if isinstance(value, np.generic) else value
@@ -197,48 +214,17 @@ def _unpack(found: Any, like: Any, name: str) -> Any:
     return found
 
 
-def _describe_estimator(estimator: PriorEstimator) -> dict[str, Any]:
-    """Return a fitted estimator as what JSON can hold; refuse where that would lose a part."""
-    name = type(estimator).__name__
-    if not estimator.fit_is_counts:
-        raise ValueError(
-            f"a monitor with {name} cannot be saved: its fit is more than counts. Use a method "
-            "whose fit is no more, such as SCM-L, CM-L or BBSE."
-        )
-    registered = estimator.name in available_estimators()
-    if not registered or type(get_estimator(estimator.name)) is not type(estimator):
-        raise ValueError(
-            f"a monitor with {name} cannot be saved: no estimator of that class is registered as "
-            f"{estimator.name!r}, so the file could not be read. Call register_estimator({name})."
-        )
-    state, arrays = estimator._evidence.to_arrays()
-    described = {
-        "method": estimator.name,
-        "params": {of: np.asarray(value).tolist() for of, value in estimator.get_params().items()},
-        "arrays": {name: array_to_json(array) for name, array in arrays.items()},
-        **state,
-    }
-    try:
-        restored = _restore_estimator(described)
-    except ValueError as error:
-        raise ValueError(
-            f"a monitor with {name} cannot be saved: {error}. Fit it to probabilities that are 0 "
-            "or at least 1e-100."
-        ) from None
-    lost = vars(estimator).keys() - vars(restored).keys()
-    if lost:
-        raise ValueError(
-            f"a monitor with {name} cannot be saved: its fit also sets {some(sorted(lost))}, which "
-            "a file of counts does not hold. Set fit_is_counts = False on the class."
-        )
-    return described
-
-
 def _restore_estimator(described: dict[str, Any]) -> PriorEstimator:
     """Rebuild an estimator with the fit it had."""
-    estimator = get_estimator(described["method"], **described["params"])
+    name = described["method"]
+    if name not in available_estimators():
+        raise ValueError(f"method {name!r} is not registered here; import its module")
+    estimator = get_estimator(name, **described["params"])
     if not estimator.fit_is_counts:
-        raise ValueError(f"a fit of {described['method']!r} is more than counts")
+        raise ValueError(
+            f"the fit of {name!r} is more than counts; use a method whose fit is no more, such as "
+            "SCM-L, CM-L or BBSE"
+        )
     arrays = {name: array_from_json(array) for name, array in described["arrays"].items()}
     classes = check_classes(arrays["classes"], arrays["classes"].size)
     for name, array in arrays.items():
@@ -248,7 +234,9 @@ def _restore_estimator(described: dict[str, Any]) -> PriorEstimator:
         # a count below 0 would go unnoticed, and dividing by one that is too small overflows
         fine = (array == 0) | ((array >= 1e-100) & (array <= LARGEST))
         if array.dtype != np.float64 or array.shape != shape or not fine.all():
-            raise ValueError(f"'{name}' has other numbers than counts and shares")
+            raise ValueError(
+                f"'{name}' has other numbers than counts and shares, which are 0 or at least 1e-100"
+            )
         if name in ("source_priors", "source_label_priors"):
             check_priors(array, classes, name)
     return estimator._settle(Evidence.from_arrays(described, arrays))
