@@ -93,9 +93,6 @@ def test_slices_and_factors_are_those_of_the_array(pair, data):
     of_row = data.draw(hnp.arrays(np.float64, n, elements=NUMBERS))
     assert np.array_equal((block * of_column).toarray(), full * of_column)
     assert np.array_equal((block * of_row[:, None]).toarray(), full * of_row[:, None])
-    both = np.concatenate([block, block[rows]])
-    assert isinstance(both, SparseTable)
-    assert np.array_equal(both.toarray(), np.concatenate([full, full[rows]]))
 
 
 @given(blocks(), st.data())

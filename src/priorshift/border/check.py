@@ -422,7 +422,9 @@ def check_numbers(
     array([1. , 0.5])
     """
     array = as_array(values, name)
-    mixed = not isinstance(values, np.ndarray) and _has_bool(values)
+    mixed = False  # with booleans, which NumPy would turn into numbers
+    if isinstance(values, list | tuple | bool | np.bool_):
+        mixed = any(isinstance(one, bool | np.bool_) for one in np.asarray(values, object).flat)
     if array.dtype.kind not in "fiu" or array.shape not in shapes or mixed:
         wanted = " or ".join(" x ".join(map(str, shape)) or "one number" for shape in shapes)
         raise ValueError(
@@ -452,13 +454,6 @@ def require_keys(found: Any, names: tuple[str, ...], what: str) -> None:
                 f"{what} {title} {', '.join(sorted(map(repr, keys)))}; its keys must be "
                 f"{', '.join(names)}."
             )
-
-
-def _has_bool(values: Any) -> bool:
-    """Tell whether lists hold booleans, which NumPy would turn into numbers."""
-    if isinstance(values, list | tuple):
-        return any(map(_has_bool, values))
-    return isinstance(values, bool | np.bool_)
 
 
 def check_positive(value: float, name: str) -> float:

@@ -10,7 +10,7 @@ selected rows and columns, and sums by label have the same form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -241,22 +241,6 @@ class SparseTable(Table):
         """Return all of it as an array, if you have the memory."""
         dense = self.csr.toarray()
         return dense if self.base is None else dense + np.outer(self.base, self._trend)
-
-    def __array_function__(
-        self, function: Callable[..., Any], _: Any, args: tuple[Any, ...], __: dict[str, Any]
-    ) -> Any:
-        """Let `np.concatenate` join blocks."""
-        if function is not np.concatenate:
-            return NotImplemented
-        blocks: Sequence[SparseTable] = args[0]
-        base = None
-        if blocks[0].base is not None:
-            base = np.concatenate([block.base for block in blocks])
-        indptr = np.concatenate([[0], *(np.diff(block.csr.indptr) for block in blocks)]).cumsum()
-        data = np.concatenate([block.csr.data for block in blocks])
-        indices = np.concatenate([block.csr.indices for block in blocks])
-        shape = (indptr.size - 1, blocks[0].shape[1])
-        return SparseTable(csr_array((data, indices, indptr), shape=shape), base, blocks[0].trend)
 
     def tocsr(self) -> Any:
         """Return a copy as a sparse matrix, in which everything not listed is 0."""

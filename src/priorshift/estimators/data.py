@@ -59,6 +59,8 @@ COUNTS = ("predicted", "confusion", "soft")
 GIVEN, GIVEN_LABELS = "given", "given (source_label_priors)"
 """Where source priors are from, if a user gave them: they themselves, or those of labels."""
 
+UNKNOWN_SOURCE = "unknown: a confusion matrix alone does not tell them"
+
 MOST_CELLS = 2**25
 """Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
 
@@ -302,7 +304,7 @@ class Evidence:
         if not self.decisions_only:
             predicted = self.predicted.frequencies
             labels = np.where(seen, labels * predicted[seen].sum(), predicted)
-        return labels, "label frequencies of validation"
+        return labels, "label frequencies of validation" if self.source_known else UNKNOWN_SOURCE
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all but rows as plain values and arrays, for `from_arrays`."""
