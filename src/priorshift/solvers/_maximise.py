@@ -424,7 +424,7 @@ def maximise_by_group(
             continue
         stack = A[rows].astype(np.float64, copy=False) * scale
         used = (filled & (stack.sum(axis=2) > 0)).astype(np.float64)
-        problems = Mixtures.of(stack, used, excess)
+        problems = Mixtures(stack, used, excess)
         solved = maximise(problems, tol=tol, max_iter=max_iter, start=start)
         value[part], gap[part], n_iter[part] = solved.value, solved.gap, solved.n_iter
     return Solutions.judged(value, gap, tol, n_iter)
