@@ -111,7 +111,7 @@ def adapt(
     for known in threshold_facts(shift, data.aim["costs"]):
         console.note(say(known))
     if as_json:
-        contents = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
+        contents: dict[str, Any] = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
         console.emit(console.document("adapt", verdict, **shift.to_dict(), **contents))
 
 
