@@ -434,14 +434,7 @@ def find_classes(
         pairs = all("=" in name for name in names) and not set(names) <= set(opened[0].header)
         cut = [name.partition("=") for name in names] if pairs else []
         columns = {name.strip(): column.strip() for name, _, column in cut}
-        if positive is not None:
-            if len(names) != 1 or (pairs and positive not in columns):
-                raise click.UsageError(
-                    "--positive-class is for one column; name it, and no other, with "
-                    "--class-columns."
-                )
-            columns = {positive: columns.get(positive, names[0])}
-        elif pairs and len(set(columns.values())) < len(names):
+        if pairs and len(set(columns.values())) < len(names):
             wrong = "must name every class and every column once."
         elif not pairs and (len(set(names)) < len(names) or len(names) < 2):
             wrong = (

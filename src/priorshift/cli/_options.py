@@ -147,12 +147,10 @@ def request_of(files: tuple[Path, ...] = (), **named: Any) -> Request:
         raise click.UsageError(
             f"--costs replaces --goal; leave out --goal {found.goal}, or --costs."
         )
-    settled = "validation labels known_priors source_priors source_label_priors"
-    for name in settled.split() if found.adapter is not None else ():
-        if getattr(found, name) is not None:
-            raise click.UsageError(
-                f"--adapter says how to adapt; leave out --{name.replace('_', '-')}."
-            )
+    if found.positive_class is not None and found.class_columns is not None:
+        raise click.UsageError(
+            "give --class-columns CLASS=COLUMN or --positive-class CLASS, not both."
+        )
     probabilities = found.logits or found.class_columns or found.positive_class
     if found.predicted_column is not None and probabilities:
         raise click.UsageError(
@@ -262,7 +260,7 @@ Usable = Callable[[PriorEstimator], bool]
 class MethodChoice(click.Choice[str]):
     """The registered methods that a command can use, looked up when they are needed."""
 
-    def __init__(self, usable: Usable = lambda _: True, *, target_labels: bool = False) -> None:
+    def __init__(self, usable: Usable | None = None, *, target_labels: bool = False) -> None:
         self.usable, self.target_labels = usable, target_labels
         super().__init__(())
 
@@ -270,6 +268,8 @@ class MethodChoice(click.Choice[str]):
     def choices(self) -> tuple[str, ...]:
         """Names of the methods whose traits the command can use."""
         names = available_estimators(target_labels=self.target_labels)
+        if self.usable is None:
+            return tuple(names)
         return tuple(name for name in names if self.usable(traits_of(name)))
 
     @choices.setter
@@ -278,7 +278,7 @@ class MethodChoice(click.Choice[str]):
 
 
 def method_option(
-    usable: Usable = lambda _: True,
+    usable: Usable | None = None,
     default: str = DEFAULT_METHOD,
     more: str = ".",
     *,
