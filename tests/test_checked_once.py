@@ -16,7 +16,7 @@ from priorshift.border import (
     Predictions,
     Table,
     check,
-    check_logits,
+    check_outputs,
     check_proba,
     ordered,
 )
@@ -195,11 +195,11 @@ def test_a_large_file_is_decoded_once_for_the_check(files, monkeypatch):
 
 def test_what_passed_no_check_or_another_one_is_checked():
     bad = np.array([[0.5, 0.6], [2.0, -1.0]])
-    for predictions in (Predictions(bad), check_logits(bad)):
+    for predictions in (Predictions(bad), check_outputs(bad, from_proba=False)):
         with pytest.raises(ValueError, match=r"row 0 of y_proba sums to 1\.1|a negative value"):
             check_proba(predictions)
     with pytest.raises(ValueError, match="nothing but -inf"):
-        check_logits(Predictions(np.full((1, 2), -np.inf)))
+        check_outputs(Predictions(np.full((1, 2), -np.inf)), from_proba=False)
 
 
 def test_the_probability_of_one_class_stays_a_column(data):

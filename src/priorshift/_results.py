@@ -99,30 +99,26 @@ def refuse_nan(result: Any) -> None:
     ValueError: Found.gap came out as NaN: ...
     """
     for name in _names(type(result)):  # type: ignore[arg-type]
-        if _has_nan(getattr(result, name)):
-            raise ValueError(
-                f"{type(result).__name__}.{name} came out as NaN: these data do not "
-                "determine it. Check validation and target for classes without any probability or "
-                "sample, and for priors near 0; add rows, or use another method."
-            )
+        values = [getattr(result, name)]
+        for value in values:  # and in turn what it holds
+            if isinstance(value, Mapping):
+                values += value.values()
+            elif isinstance(value, list | tuple):
+                values += value
+            array = isinstance(value, np.ndarray)
+            floats = value.dtype.kind == "f" if array else isinstance(value, float)
+            if floats and np.isnan(value).any():
+                raise ValueError(
+                    f"{type(result).__name__}.{name} came out as NaN: these data do not determine "
+                    "it. Check validation and target for classes without any probability or "
+                    "sample, and for priors near 0; add rows, or use another method."
+                )
 
 
 @cache
 def _names(result: type) -> tuple[str, ...]:
     """List the fields of a dataclass; small inputs feel the time it takes."""
     return tuple(field.name for field in fields(result))
-
-
-def _has_nan(value: Any) -> bool:
-    if value is None or isinstance(value, str | int):
-        return False
-    if isinstance(value, np.ndarray):
-        return value.dtype.kind == "f" and bool(np.isnan(value).any())
-    if isinstance(value, Mapping):
-        return any(map(_has_nan, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_has_nan, value))
-    return isinstance(value, float) and value != value
 
 
 Backend = Literal["pandas", "polars", "pyarrow"]

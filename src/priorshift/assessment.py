@@ -29,7 +29,7 @@ from priorshift.border import (
     check_level,
     check_proba,
     column_of,
-    draw_judged_rows,
+    draw_rows,
     known_labels,
     order_in_words,
     read_labelled,
@@ -613,7 +613,7 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     named = validation.named
     target = read_proba(y_proba_target, names, "y_proba_target", tables=True, named=named)
     n, K = target.shape
-    index = draw_judged_rows(n, K)
+    index = draw_rows(n, K)
     target = target.take(index)
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)

@@ -21,16 +21,17 @@ from priorshift.border import (
     Block,
     Rows,
     SparseTable,
+    as_array,
     check_choice,
     check_classes,
     check_count,
-    check_counts,
     check_fraction,
-    check_indices,
-    check_matrix,
-    check_table,
+    check_numbers,
+    check_square,
     is_wide,
     map_reduce,
+    read_labels,
+    read_scores,
     sum_by,
 )
 from priorshift.text import html_table, percent
@@ -85,14 +86,16 @@ class DecisionCounts:
     def __post_init__(self) -> None:
         check_choice(self.decision, ("hard", "soft"), "decision")
         check_count(self.n_samples, "n_samples", least=0)
-        object.__setattr__(self, "counts", check_counts(self.counts))
+        counts = as_array(self.counts, "counts")
+        counts = check_numbers(counts, ((counts.size,),), "counts", "one per class", least=0)
+        object.__setattr__(self, "counts", counts)
 
     @classmethod
     def from_arrays(
         cls, y_proba: Rows, *, decision: Decision, sample_weight: RowWeight = None
     ) -> DecisionCounts:
         """Count the decisions of clean probabilities."""
-        y_proba = check_matrix(y_proba)
+        y_proba = read_scores(y_proba, "y_proba", tables=True).values
         # not in smaller blocks than 64 KiB, however few rows there are
         counts = map_reduce(
             partial(_count, decision, sample_weight),
@@ -202,9 +205,18 @@ class Confusion:
         sample_weight: Vector | None = None,
     ) -> Confusion:
         """Count clean probabilities by labels given as column indices."""
-        y_proba = check_matrix(y_proba)
-        y = check_indices(y, *y_proba.shape)
-        K = y_proba.shape[1]
+        y_proba = read_scores(y_proba, "y_proba", tables=True).values
+        n, K = y_proba.shape
+        y = read_labels(y, n)
+        if y.dtype.kind not in "iu":
+            raise ValueError(f"y must hold column numbers 0..{K - 1}; got {y.dtype}.")
+        bad = np.flatnonzero((y < 0) | (y >= K))
+        if bad.size:
+            raise ValueError(
+                f"y must hold column numbers 0..{K - 1}; got {y[bad[0]]} at position {bad[0]} "
+                f"({bad.size} such labels)."
+            )
+        y = y.astype(np.intp, copy=False)
         if decision == "hard":
             decided = np.concatenate(map_reduce(_decisions, y_proba))
             counts = _cells(decided, y, K, sample_weight, sparse=is_wide(y_proba))
@@ -265,7 +277,13 @@ class Confusion:
         >>> ps.CML().fit(confusion=study).estimate_counts([880, 120]).priors.round(3)
         array([0.918, 0.082])
         """
-        counts = check_table(matrix)
+        counts = check_square(matrix, "matrix")
+        if counts.max() <= 1:
+            raise ValueError(
+                f"matrix looks like rates, not counts: its largest entry is {counts.max():.4g}. "
+                "Give how many samples were counted; for known rates of two classes use "
+                "Confusion.from_rates."
+            )
         names = None if classes is None else check_classes(classes, counts.shape[0])
         return cls(counts, counts.sum(axis=0), "hard", round(counts.sum()), None, names)
 

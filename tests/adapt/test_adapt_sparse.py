@@ -33,7 +33,7 @@ def test_nothing_is_made_dense_on_the_way(wide):
     one, other = shift.adapt(wide.new), est.adapt(wide.new)
     assert one.shape == wide.new.shape
     for adapted in (one, other):
-        table = adapted if isinstance(adapted, SparseTable) else SparseTable.of(adapted)
+        table = adapted if isinstance(adapted, SparseTable) else SparseTable(adapted)
         assert table.sum(axis=1) == pytest.approx(np.ones(wide.new.shape[0]), abs=1e-12)
 
 

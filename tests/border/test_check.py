@@ -4,6 +4,7 @@ import contextlib
 import re
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
 from priorshift.border import (
-    check_logits,
+    check_outputs,
     check_positive,
     check_priors,
     check_proba,
@@ -921,7 +922,7 @@ def test_odd_numbers_are_refused_in_words_or_pass_without_a_warning(one):
         rows = [[one, other], [0.5, 0.5]]
         for check, *arguments in (
             (check_proba, rows),
-            (check_logits, rows),
+            (partial(check_outputs, from_proba=False), rows),
             (check_sample_weight, rows[0], 2),
             (check_priors, rows[0], ab, "priors"),
             (check_priors, {"a": one, "b": other}, ab, "priors"),

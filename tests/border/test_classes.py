@@ -7,9 +7,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.sparse import csr_array
 
 import priorshift as ps
-from priorshift.border.classes import _require_room_for_rest
+from priorshift.border import SparseTable, check_source_mass
 
 NAMES = np.array(["cat", "dog", "elk", "fox"])
 
@@ -143,8 +144,9 @@ def test_labels_that_differ_only_by_case_are_named():
 
 
 def test_a_trend_of_next_to_nothing_leaves_room(recwarn):
-    classes = np.array(["a", "b"])
-    _require_room_for_rest(np.array([0.5, 0.5]), np.array([5e-324, 1.0]), classes)
+    classes, even = np.array(["a", "b"]), np.array([0.5, 0.5])
+    scores, base = csr_array((1, 2)), np.array([0.5])
+    check_source_mass(even, SparseTable(scores, base, np.array([5e-324, 1.0])), classes)
     assert not recwarn.list
     with pytest.raises(ValueError, match="which rounding loses"):
-        _require_room_for_rest(np.array([0.5, 0.5]), np.array([1e12, 1.0]), classes)
+        check_source_mass(even, SparseTable(scores, base, np.array([1e12, 1.0])), classes)

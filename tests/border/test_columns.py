@@ -105,8 +105,8 @@ def test_bounds_come_in_frames(make):
 def test_groups_adapt_frames(make):
     y = np.arange(60) % 3
     val = 0.2 / 3 + 0.8 * np.eye(3)[y]
-    em = ps.EM().fit(val, np.array(CLASSES)[y], classes=CLASSES)
-    found = ps.estimate_groups(em, make(), ["a", "b"] * 3)
+    est = ps.SCML().fit(val, np.array(CLASSES)[y], classes=CLASSES)
+    found = ps.estimate_groups(est, make(), ["a", "b"] * 3)
     assert_like(found.adapt(make(), ["a", "b"] * 3), make(), found.adapt(ROWS, ["a", "b"] * 3))
 
 

@@ -11,11 +11,11 @@ import priorshift as ps
 from priorshift.border import (
     ArrayTable,
     Table,
+    TopK,
     check_proba,
-    in_blocks,
+    dense,
     map_blocks,
     map_reduce,
-    require_array,
     slices,
     sum_by,
     take_rows,
@@ -269,10 +269,10 @@ def test_all_rows_of_an_array_are_not_copied(rng):
     np.testing.assert_array_equal(turned.values, checked.values[::-1])
 
 
-def test_rows_in_any_order_are_an_array():
-    P = np.full((4, 2), 0.5)
-    assert require_array(P, "no") is P
-    with pytest.raises(ValueError, match="give an array"):
-        require_array(ArrayTable(P), "give an array")
-    assert in_blocks(P, 8) is P
-    assert [block.tolist() for _, block in in_blocks(P, 7).blocks(slice(0, 4), 4)] == [P.tolist()]
+def test_blocks_of_a_sparse_table_become_arrays_of_a_few_rows(rng):
+    P = rng.dirichlet(np.ones(4), 7)
+    table = dense(TopK(np.tile(np.arange(4), (7, 1)), P, 4, rest="drop"))
+    blocks = [block for _, block in table.blocks(slice(1, 7), 4)]
+    assert [block.shape for block in blocks] == [(4, 4), (2, 4)]
+    np.testing.assert_allclose(np.concatenate(blocks), P[1:])
+    assert dense(P) is P

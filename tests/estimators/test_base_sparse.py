@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 import priorshift as ps
 from priorshift.border import SparseTable, TopK
 from priorshift.estimators import traits_of
+from priorshift.solvers import _maximise
 
 DRAWN = {"auto": {"random_state": 0}}
 OTHERS = [method for method in ps.available_estimators() if not traits_of(method)._wide]
@@ -51,6 +52,19 @@ def test_other_methods_agree_with_arrays(method, wide):
 def test_other_solvers_agree_with_arrays(solver, wide):
     sparse, dense = both("em", wide, solver=solver, max_iter=20)
     assert sparse.priors == pytest.approx(dense.priors, abs=1e-10)
+
+
+@pytest.mark.parametrize("rest", ["spread", "drop"])
+def test_very_many_sparse_rows_are_solved_from_a_sample_first(rest, monkeypatch, rng):
+    monkeypatch.setattr(_maximise, "ROWS_FIRST", 5)
+    K, n = 6, 2000
+    assert n >= _maximise.FEWER_ROWS * _maximise.ROWS_FIRST * K
+    ids, scores = np.argsort(rng.random((n, K)))[:, :3], rng.dirichlet(np.ones(4), n)[:, :3]
+    rows = TopK(ids, scores, K, rest=rest)
+    est = ps.EM().fit(source_priors=np.full(K, 1 / K))
+    sparse, dense = est.estimate(rows), est.estimate(rows.toarray())
+    assert sparse.priors == pytest.approx(dense.priors, abs=1e-10)
+    assert (sparse.status, sparse.n_iter) == (dense.status, dense.n_iter)
 
 
 @pytest.mark.usefixtures("many_classes", "nothing_dense")

@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 from sklearn import metrics
 
 import priorshift as ps
-from priorshift.border import ArrayTable, judged_rows, rows
+from priorshift.border import ArrayTable, rows, sample_rows
 from priorshift.compare import compare
 from priorshift.report import render_report
 from priorshift.report._facts import gather
@@ -59,13 +59,13 @@ def test_samples_are_rows_of_the_table_and_the_same_every_time(rng, monkeypatch)
     monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 100 * (3 + rows.PER_ROW))
     monkeypatch.setattr(rows, "FEWEST_ROWS", 10)
     values = np.column_stack([np.arange(1000.0), rng.random((1000, 2))])
-    sample = judged_rows(ArrayTable(values))
+    sample = sample_rows(ArrayTable(values))
     drawn = sample[:, 0].astype(int)
     assert 80 < drawn.size <= 100
     assert (np.diff(drawn) > 0).all()
     np.testing.assert_array_equal(sample, values[drawn])
     assert abs(drawn.mean() - 500) < 100
-    np.testing.assert_array_equal(judged_rows(ArrayTable(values)), sample)
+    np.testing.assert_array_equal(sample_rows(ArrayTable(values)), sample)
 
 
 def test_comparisons_take_tables(target, simulate, rng):

@@ -22,9 +22,11 @@ from priorshift._typing import Indices, Labels, Vector
 from priorshift.border import (
     NO_PRIOR,
     Predictions,
+    SparseTable,
     apply_to,
     as_generator,
     as_mapping,
+    check_classes,
     check_count,
     check_fraction,
     check_outputs,
@@ -33,9 +35,7 @@ from priorshift.border import (
     check_rounded,
     check_sample_weight,
     check_source_mass,
-    classes_of_labels,
     encode_labels,
-    is_array,
     like_input,
     ordered,
     read_labels,
@@ -206,7 +206,7 @@ def priors_from_labels(
     array([0.75, 0.25])
     """
     labels = read_labels(y)
-    names = classes_of_labels(labels, classes)
+    names = np.unique(labels) if classes is None else check_classes(classes)
     index = encode_labels(labels, names)
     weight = check_sample_weight(sample_weight, index.size)
     counts = np.bincount(index, weights=weight, minlength=names.size)
@@ -273,7 +273,7 @@ def reweight(
     With `codes`, `ratio` has one row per group, and row i is multiplied by ``ratio[codes[i]]``.
     """
     n_kept = 0
-    if not is_array(values):
+    if isinstance(values, SparseTable):
         adapted, n_kept = values.scaled(ratio)
     elif codes is None and not from_logits and (ratio == 1).all():
         adapted = values.copy()  # what is left alone stays as it is, to the last digit
@@ -413,7 +413,7 @@ def sample_indices(
 
 def _check(y: ArrayLike, target_priors: Any, classes: Any) -> tuple[Indices, Vector]:
     labels = read_labels(y)
-    names = classes_of_labels(labels, classes)
+    names = np.unique(labels) if classes is None else check_classes(classes)
     index = encode_labels(labels, names)
     priors = check_priors(target_priors, names, "target_priors")
     empty = np.flatnonzero((np.bincount(index, minlength=names.size) == 0) & (priors > 0))

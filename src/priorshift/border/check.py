@@ -1,7 +1,7 @@
 """Read and check what you hand in: numbers, labels, predictions and parameters.
 
 Predictions are rows that are distributions, or logits. They are checked once: `check_proba` and
-`check_logits` return `Predictions`, an object that carries the fact that its rows were checked.
+`check_outputs` return `Predictions`, an object that carries the fact that its rows were checked.
 Every function that takes predictions also takes it, and `check_proba` returns it at once. So a
 surface that calls several functions on the same rows checks them first and passes on the object. It
 is for use within a call: it stands for the rows as they were when they were checked.
@@ -37,12 +37,11 @@ from priorshift.border.rows import (
     Block,
     Rows,
     Table,
-    judged_rows,
     map_reduce,
-    sum_to_one,
+    sample_rows,
     take_rows,
 )
-from priorshift.border.sparse import DenseBlocks, SparseTable, is_sparse
+from priorshift.border.sparse import SparseTable, compressed
 from priorshift.border.tensors import Tensor, is_tensor, to_numpy
 from priorshift.exceptions import argument, missing
 from priorshift.text import brief, some
@@ -108,8 +107,10 @@ def read_scores(
     """Read predictions, whatever their values: a matrix of two columns or more.
 
     If `tables` are allowed it may be read in blocks; a `column` may be that of a positive class.
-    `passed` is the check that they are read for.
+    `passed` is the check that they are read for. What was read before stays as it is.
     """
+    if isinstance(values, Predictions):
+        return values
     plain = type(values) is np.ndarray and values.dtype in (np.float64, np.float32)
     if plain and values.ndim == 2 and values.shape[1] > 1 and values.size:
         return Predictions(values, passed=passed)
@@ -153,7 +154,12 @@ def as_table(values: Any, name: str = "y_proba") -> Table | None:
         converted = are_numbers(values.dtype) and values.dtype != float_type(values.dtype)
         return ArrayTable(values) if converted and values.ndim == 2 else None
     if issparse(values):
-        return SparseTable.of(values, name)
+        if values.ndim != 2 or not are_numbers(values.dtype):
+            raise ValueError(
+                f"{name} is a sparse array of shape {values.shape} and type {values.dtype}; it "
+                "must hold numbers in two dimensions, one row per sample."
+            )
+        return SparseTable(compressed(values))
     if is_dask_array(values):
         return DaskTable(values)
     if is_spark_frame(values):  # only you know which of its columns are classes
@@ -176,7 +182,10 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
 
 
 def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) -> "Predictions":
-    """Unpack a pandas, polars or Arrow table or column, or a tensor; leave all else as it is."""
+    """Unpack a pandas, polars or Arrow table or column, or a tensor; leave all else as it is.
+
+    The columns of a table are those of `classes`, and are called by them.
+    """
     if is_tensor(values):
         array = to_numpy(values)
         return Predictions(array, origin=Tensor(values, float_type(array.dtype)))
@@ -185,8 +194,34 @@ def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) 
         return Predictions(values)
     if not hasattr(native, "columns"):
         return Predictions(native.to_numpy(), origin=Frame(native))
-    known = None if classes is None else read_labels(classes, None, "classes")
-    return _read_frame(native, name, known, labels)
+    columns, known = tuple(native.columns), None
+    if classes is not None:
+        known = read_labels(classes, None, "classes")
+    if not columns:
+        raise ValueError(f"{name} is a frame without columns; give one column per class.")
+    _require_one_level(columns, name)
+    try:
+        found = class_columns(columns, known, labels)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if found is None and known is not None:
+        wanted = list(map(str, known.tolist()))
+        if said := misspelt([column for column in columns if isinstance(column, str)], wanted):
+            raise ValueError(
+                f"the columns of {name} are not the classes ({some(wanted)}). {said} Rename it."
+            )
+    elif found is None and labels is not None:
+        called = set(map(str, np.unique(labels).tolist()))
+        numeric = [column for column, kind in native.schema.items() if kind.is_numeric()]
+        others = columns
+        if called <= set(map(str, numeric)):  # text and dates are no classes, nor are some numbers
+            head = native[:HEAD_ROWS, [columns.index(column) for column in numeric]]
+            others = tuple(among_others(numeric, called, _frame_values(head), SUM_TOLERANCE))
+        found = {column: column for column in others}
+    names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
+    read = native if chosen == columns else native[:, [columns.index(each) for each in chosen]]
+    named = not are_positions(names)
+    return Predictions(_frame_values(read), names, origin=Frame(native, chosen), named=named)
 
 
 def as_native(values: Any, name: str) -> Any:
@@ -208,38 +243,6 @@ def as_native(values: Any, name: str) -> Any:
     if isinstance(native, nw.LazyFrame):
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
     return native if isinstance(native, nw.DataFrame | nw.Series) else None
-
-
-def _read_frame(
-    frame: Any, name: str, classes: Labels | None, labels: Labels | None
-) -> "Predictions":
-    """Read the columns of a narwhals frame that are classes, called by them."""
-    columns = tuple(frame.columns)
-    if not columns:
-        raise ValueError(f"{name} is a frame without columns; give one column per class.")
-    _require_one_level(columns, name)
-    try:
-        found = class_columns(columns, classes, labels)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-    if found is None and classes is not None:
-        known = list(map(str, classes.tolist()))
-        if said := misspelt([column for column in columns if isinstance(column, str)], known):
-            raise ValueError(
-                f"the columns of {name} are not the classes ({some(known)}). {said} Rename it."
-            )
-    elif found is None and labels is not None:
-        called = set(map(str, np.unique(labels).tolist()))
-        numeric = [column for column, kind in frame.schema.items() if kind.is_numeric()]
-        others = columns
-        if called <= set(map(str, numeric)):  # text and dates are no classes, nor are some numbers
-            head = frame[:HEAD_ROWS, [columns.index(column) for column in numeric]]
-            others = tuple(among_others(numeric, called, _frame_values(head), SUM_TOLERANCE))
-        found = {column: column for column in others}
-    names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
-    read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
-    named = not are_positions(names)
-    return Predictions(_frame_values(read), names, origin=Frame(frame, chosen), named=named)
 
 
 def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
@@ -419,7 +422,9 @@ def check_numbers(
     array([1. , 0.5])
     """
     array = as_array(values, name)
-    mixed = not isinstance(values, np.ndarray) and _has_bool(values)
+    mixed = False  # with booleans, which NumPy would turn into numbers
+    if isinstance(values, list | tuple | bool | np.bool_):
+        mixed = any(isinstance(one, bool | np.bool_) for one in np.asarray(values, object).flat)
     if array.dtype.kind not in "fiu" or array.shape not in shapes or mixed:
         wanted = " or ".join(" x ".join(map(str, shape)) or "one number" for shape in shapes)
         raise ValueError(
@@ -449,13 +454,6 @@ def require_keys(found: Any, names: tuple[str, ...], what: str) -> None:
                 f"{what} {title} {', '.join(sorted(map(repr, keys)))}; its keys must be "
                 f"{', '.join(names)}."
             )
-
-
-def _has_bool(values: Any) -> bool:
-    """Tell whether lists hold booleans, which NumPy would turn into numbers."""
-    if isinstance(values, list | tuple):
-        return any(map(_has_bool, values))
-    return isinstance(values, bool | np.bool_)
 
 
 def check_positive(value: float, name: str) -> float:
@@ -511,37 +509,12 @@ def check_resamples(n_resamples: int, alpha: float) -> int:
     return check_count(n_resamples, argument("n_resamples"), least, max(least, MOST_DRAWS))
 
 
-def check_counts(counts: Any) -> Vector:
-    """Check counts of decisions: one number per class, finite and at least 0."""
-    values = as_array(counts, "counts")
-    return check_numbers(values, ((values.size,),), "counts", "one per class", least=0)
-
-
-def check_table(matrix: Any) -> Vector:
-    """Check counts of decisions by true class: a square matrix, finite and at least 0."""
-    table = check_square(from_frame(matrix, "matrix").values, "matrix")
-    if table.max() <= 1:
-        raise ValueError(
-            "matrix looks like rates, not counts: its largest entry is "
-            f"{table.max():.4g}. Give how many samples were counted; for known rates of two "
-            "classes use Confusion.from_rates."
-        )
-    return table
-
-
 def check_square(matrix: Any, name: str) -> Vector:
     """Check numbers of decisions by true class, or their shares: finite and at least 0."""
+    matrix = from_frame(matrix, name).values
     K = max((2, *as_array(matrix, name).shape[:1]))
     meaning = "a row per decision and a column per true class"
     return check_numbers(matrix, ((K, K),), name, meaning, least=0)
-
-
-def check_alpha(alpha: Any, n_classes: int) -> Vector:
-    """Check the parameters of a Dirichlet hyper-prior: one number, or one per class, above 0."""
-    values = check_numbers(alpha, ((), (n_classes,)), "alpha", "one for all, or one per class")
-    if not (values > 0).all():
-        raise ValueError(f"alpha must be finite and above 0; got {brief(alpha)}.")
-    return np.broadcast_to(values, (n_classes,))
 
 
 def check_choice(value: Any, choices: tuple[Any, ...], name: str) -> None:
@@ -605,7 +578,7 @@ class Predictions:
         ones = np.ones(n, np.float32), decided, np.arange(n + 1)
         rows = SparseTable(csr_array(ones, shape=(n, n_classes)))
         few = n * n_classes <= 2**24
-        values = rows.toarray() if few else DenseBlocks(rows)
+        values = rows.toarray() if few else ArrayTable(rows)
         return cls(values, passed="proba", decided=decided)
 
     def take(self, rows: Indices) -> "Predictions":
@@ -621,7 +594,7 @@ class Predictions:
         """Return an array as it is, and of a table some rows drawn at random, always the same."""
         if not isinstance(self.values, Table):
             return self
-        return Predictions.from_checked(judged_rows(self.values))
+        return Predictions.from_checked(sample_rows(self.values))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -652,10 +625,7 @@ class Predictions:
         if rows is not self.values:
             return make()
         known = self._made.get(key)
-        if known is None or not all(
-            one is other or (one is not None and other is not None and np.array_equal(one, other))
-            for one, other in zip(known[0], arguments, strict=True)
-        ):
+        if known is None or not all(map(np.array_equal, known[0], arguments)):
             known = self._made[key] = arguments, make()
         result: Result = known[1]
         return result
@@ -703,21 +673,6 @@ def check_proba(
     return read
 
 
-def check_logits(logits: Any, name: str = "logits", *, classes: Any = None) -> Predictions:
-    """Check a matrix of logits or log-probabilities, where -inf stands for probability 0."""
-    if isinstance(logits, Predictions) and logits.passed == "logits":
-        return logits
-    read = read_scores(logits, name, classes)
-    # NaN and +inf survive into a row's maximum; a row of only -inf has no distribution
-    bad = np.flatnonzero(~np.isfinite(read.values.max(axis=1)))
-    if bad.size:
-        raise ValueError(
-            f"{name} has NaN, +inf, or nothing but -inf in row {bad[0]} ({bad.size} such rows); "
-            "remove or repair these rows."
-        )
-    return replace(read, passed="logits")
-
-
 def check_outputs(
     outputs: Any,
     *,
@@ -728,12 +683,24 @@ def check_outputs(
 ) -> Predictions:
     """Check classifier outputs that are probabilities or logits, as the caller says.
 
-    With `sparse`, probabilities may be a sparse matrix or table as well.
+    With `sparse`, probabilities may be a sparse matrix or table as well. Logits may be
+    log-probabilities, where -inf stands for probability 0.
     """
-    if not from_proba:
-        return check_logits(outputs, name, classes=classes)
     values = outputs.values if isinstance(outputs, Predictions) else outputs
-    return check_proba(outputs, name, tables=sparse and is_sparse(values), classes=classes)
+    if from_proba:
+        tables = sparse and (isinstance(values, SparseTable) or issparse(values))
+        return check_proba(outputs, name, tables=tables, classes=classes)
+    if isinstance(outputs, Predictions) and outputs.passed == "logits":
+        return outputs
+    read = read_scores(values, name, classes)
+    # NaN and +inf survive into a row's maximum; a row of only -inf has no distribution
+    bad = np.flatnonzero(~np.isfinite(read.values.max(axis=1)))
+    if bad.size:
+        raise ValueError(
+            f"{name} has NaN, +inf, or nothing but -inf in row {bad[0]} ({bad.size} such rows); "
+            "remove or repair these rows."
+        )
+    return replace(read, passed="logits")
 
 
 def _check_distributions(name: str, block: Block, rows: slice) -> int:
@@ -741,8 +708,8 @@ def _check_distributions(name: str, block: Block, rows: slice) -> int:
 
     NaN and infinities spoil a row's sum, so the sum is enough to find them.
     """
-    fine = sum_to_one(block)
     with np.errstate(all="ignore"):
+        fine = np.abs(block @ np.ones(block.shape[1], block.dtype) - 1) <= SUM_TOLERANCE
         if not fine.all() or block.min() < 0:
             _explain_bad_rows(block, fine, rows.start, name)
     return 0
@@ -857,10 +824,3 @@ def column_of(frame: Any, column: Any, name: str = "y", of: str = "y_proba") -> 
             f"{some(native.columns)}.{hint}"
         )
     return native.drop(column).to_native(), native[column].to_native()
-
-
-def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
-    """Check only that these are numbers in two dimensions: for sums over clean data."""
-    if isinstance(y_proba, Predictions):
-        return y_proba.values
-    return read_scores(y_proba, name, tables=True).values

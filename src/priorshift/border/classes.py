@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from priorshift._typing import NUMBERS, Floats, Indices, Labels, Vector
+from priorshift._typing import NUMBERS, Indices, Labels, Vector
 from priorshift.border.check import (
     Predictions,
     are_positions,
@@ -151,11 +151,6 @@ def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
     return np.arange(n_classes) if classes is None else check_classes(classes, n_classes)
 
 
-def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Labels:
-    """Name the classes if there are only labels: by `classes`, otherwise sorted."""
-    return np.unique(labels) if classes is None else check_classes(classes)
-
-
 def read_decisions(
     y_pred: ArrayLike, y: ArrayLike | None = None, classes: ArrayLike | None = None
 ) -> tuple[Labels, Indices, Any]:
@@ -189,7 +184,7 @@ def read_decisions(
         if said := by_case(names):
             warn_user(said, PriorShiftWarning)
     else:
-        names = classes_of_labels(decided, classes)
+        names = check_classes(classes)
     if names.size < 2:
         raise ValueError(
             f"y_pred and y know one class only ({some(names.tolist())}); name all classes with "
@@ -310,20 +305,6 @@ def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:
     return indices.astype(np.intp, copy=False)
 
 
-def check_indices(y: ArrayLike, n_samples: int, n_classes: int) -> Indices:
-    """Check labels that are column numbers already."""
-    index = read_labels(y, n_samples)
-    if index.dtype.kind not in "iu":
-        raise ValueError(f"y must hold column numbers 0..{n_classes - 1}; got {index.dtype}.")
-    bad = np.flatnonzero((index < 0) | (index >= n_classes))
-    if bad.size:
-        raise ValueError(
-            f"y must hold column numbers 0..{n_classes - 1}; got {index[bad[0]]} at position "
-            f"{bad[0]} ({bad.size} such labels)."
-        )
-    return index.astype(np.intp, copy=False)
-
-
 def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
     """Check class priors: an array in class order, or a mapping from class to prior.
 
@@ -332,7 +313,26 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
     """
     priors = as_mapping(priors, name)
     if isinstance(priors, Real) and not isinstance(priors, bool | np.bool_):
-        priors = _both_priors(as_float(priors), classes, name)
+        prior, names = as_float(priors), classes.tolist()
+        if classes.size != 2:
+            raise ValueError(
+                f"{name} is a single number ({prior:g}), the prior of the positive class of two, "
+                f"but there are {classes.size} classes ({some(names)}); give one prior per class."
+            )
+        first, last = (str(each).strip().lower() for each in names)
+        numbers = classes.dtype.kind in "iufb"
+        if names[0] > names[1] if numbers else first in POSITIVE_NAMES and last in NEGATIVE_NAMES:
+            raise ValueError(
+                f"{name} is a single number ({prior:g}), the prior of the positive class, which "
+                f"should come last, but the classes are in the order {some(names)}; say which is "
+                f"which: {{{brief(names[0])}: ..., {brief(names[1])}: ...}}."
+            )
+        if not 0 <= prior <= 1:
+            raise ValueError(
+                f"{name} is a single number, the prior of the positive class ({brief(names[1])}); "
+                f"it must be in [0, 1], but is {prior:g}."
+            )
+        priors = [1 - prior, prior]
     if isinstance(priors, Mapping):
         by_name = {str(label): value for label, value in priors.items()}
         wanted = [str(label) for label in classes.tolist()]
@@ -366,30 +366,6 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
     return values / values.sum()
 
 
-def _both_priors(prior: float, classes: Labels, name: str) -> list[float]:
-    """Return the priors of two classes, given that of the positive one, which comes last."""
-    names = classes.tolist()
-    if classes.size != 2:
-        raise ValueError(
-            f"{name} is a single number ({prior:g}), the prior of the positive class of two, but "
-            f"there are {classes.size} classes ({some(names)}); give one prior per class."
-        )
-    first, last = (str(each).strip().lower() for each in names)
-    numbers = classes.dtype.kind in "iufb"
-    if names[0] > names[1] if numbers else first in POSITIVE_NAMES and last in NEGATIVE_NAMES:
-        raise ValueError(
-            f"{name} is a single number ({prior:g}), the prior of the positive class, which should "
-            f"come last, but the classes are in the order {some(names)}; say which is which: "
-            f"{{{brief(names[0])}: ..., {brief(names[1])}: ...}}."
-        )
-    if not 0 <= prior <= 1:
-        raise ValueError(
-            f"{name} is a single number, the prior of the positive class ({brief(names[1])}); it "
-            f"must be in [0, 1], but is {prior:g}."
-        )
-    return [1 - prior, prior]
-
-
 def check_source_mass(
     source_priors: Vector,
     outputs: Rows,
@@ -400,10 +376,25 @@ def check_source_mass(
 ) -> None:
     """Refuse a source prior of 0 for a class that the classifier predicts.
 
-    `origin` says in words where the source priors come from, if they were not given.
+    So are source priors that rounding would lose in what sparse rows spread. `origin` says in words
+    where the source priors come from, if they were not given.
     """
-    if isinstance(outputs, SparseTable) and not outputs.exact:
-        _require_room_for_rest(source_priors, outputs.trend, classes)
+    if isinstance(outputs, SparseTable) and outputs.base is not None:
+        present, room, trend = source_priors > NO_PRIOR, source_priors, outputs.trend
+        if trend is not None:  # rows that were adapted spread their rest by it
+            even = np.full_like(source_priors, np.inf)
+            with np.errstate(over="ignore"):  # a trend of next to nothing leaves all the room
+                np.divide(source_priors, trend, out=even, where=present & (trend > 0))
+            largest = even.max(where=np.isfinite(even), initial=NO_PRIOR)
+            room = np.minimum(source_priors, even / largest)
+        tiny = np.flatnonzero(present & (room < 1e-10))  # listed scores are stored as differences
+        if tiny.size:
+            raise ValueError(
+                f"source_priors is {source_priors[tiny[0]]:.3g} for class "
+                f"{brief(classes[tiny[0]].item())} (position {tiny[0]}), which rounding loses in "
+                "what rows of a TopK spread over the classes that they do not list; pass an array "
+                "(toarray()), rest='drop', or larger source priors."
+            )
     absent = np.flatnonzero(source_priors <= NO_PRIOR)
     if not absent.size:
         return
@@ -423,27 +414,6 @@ def check_source_mass(
             "show how often the classifier predicts it where it was trained. Pass "
             f"{argument('source_priors', 'source_priors=')} with the class's share of the training "
             "data, or validate on rows for which the classifier predicts the class."
-        )
-
-
-def _require_room_for_rest(source_priors: Vector, trend: Floats | None, classes: Labels) -> None:
-    """Refuse source priors that rounding would lose in what sparse rows spread.
-
-    Rows that were adapted spread their rest unevenly: by the trend.
-    """
-    present, room = source_priors > NO_PRIOR, source_priors
-    if trend is not None:
-        even = np.full_like(source_priors, np.inf)
-        with np.errstate(over="ignore"):  # a trend of next to nothing leaves all the room
-            np.divide(source_priors, trend, out=even, where=present & (trend > 0))
-        room = np.minimum(source_priors, even / even.max(where=np.isfinite(even), initial=NO_PRIOR))
-    tiny = np.flatnonzero(present & (room < 1e-10))  # listed scores are stored as differences
-    if tiny.size:
-        raise ValueError(
-            f"source_priors is {source_priors[tiny[0]]:.3g} for class "
-            f"{brief(classes[tiny[0]].item())} (position {tiny[0]}), which rounding loses in what "
-            "rows of a TopK spread over the classes that they do not list; pass an array "
-            "(toarray()), rest='drop', or larger source priors."
         )
 
 
@@ -510,21 +480,35 @@ def order_in_words(values: Any, y: Indices | None, classes: Labels) -> str | Non
     rise: where a model prefers one class, accuracy alone may rise.
     """
     # it is quick up to a thousand classes
-    if y is None or not isinstance(values, np.ndarray) or classes.size > 1000 or y.size < 2:
+    K = classes.size
+    if y is None or not isinstance(values, np.ndarray) or K > 1000 or y.size < 2:
         return None
     # a few rows show in most cases that no other order can be far better
-    for n_rows in (max(FEW_ROWS, FEW_PER_CLASS * classes.size), 20_000):
+    for n_rows in (max(FEW_ROWS, FEW_PER_CLASS * K), 20_000):
         rows: Any = slice(None)  # or rows spread over all of them
         if y.size > n_rows:
             rows = np.arange(n_rows) * (y.size - 1) // (n_rows - 1)
         truth, decided = y[rows], values[rows].argmax(axis=1)
         # no order gains more than giving each class the column that is decided for most often
         least = np.count_nonzero(decided == truth) + FAR_HIGHER * truth.size
-        best = _confusion(truth, decided, classes.size).max(axis=1).sum()
+        best = np.bincount(truth * K + decided, minlength=K**2).reshape(K, K).max(axis=1).sum()
         if min(best, truth.size) < least:
             return None
-    order = _better_order(truth, decided, classes.size)
-    if order is None:
+    from scipy.optimize import linear_sum_assignment  # heavy, and rarely needed
+
+    by_class = np.argsort(truth, kind="stable")  # so that both halves have each class
+    first, second = (
+        np.bincount(truth[half] * K + decided[half], minlength=K**2).reshape(K, K)
+        for half in (by_class[::2], by_class[1::2])
+    )
+    recall = first / np.maximum(first.sum(axis=1, keepdims=True), 1)
+    # classes without rows keep their columns where they can
+    order: Indices = linear_sum_assignment(recall + 1e-9 * np.eye(K), maximize=True)[1]
+    n, each = second.sum(axis=1), np.arange(K)
+    gain = second[each, order] - second[each, each]
+    moved = np.where(order == each, 0, second[each, order] + second[each, each]).sum()
+    sure = gain.sum() > SURE * np.sqrt(moved) and gain.sum() >= FAR_HIGHER * n.sum()
+    if not sure or (gain[n > 0] / n[n > 0]).mean() < FAR_HIGHER:
         return None
     before, after = ((decided == truth).mean(), (decided == order[truth]).mean())
     names = classes[np.argsort(order)].tolist()
@@ -533,31 +517,6 @@ def order_in_words(values: Any, y: Indices | None, classes: Labels) -> str | Non
         f"{before:.0%}, but {after:.0%} if the columns were {some(names)}. Check "
         f"{argument('order_of_columns', 'classes=')} and the header."
     )
-
-
-def _confusion(truth: Indices, decided: Indices, n_classes: int) -> Indices:
-    counts = np.bincount(truth * n_classes + decided, minlength=n_classes**2)
-    return counts.reshape(n_classes, n_classes)
-
-
-def _better_order(truth: Indices, decided: Indices, n_classes: int) -> Indices | None:
-    """Return the column of each class under which decisions are right far more often, if any."""
-    from scipy.optimize import linear_sum_assignment  # heavy, and rarely needed
-
-    by_class = np.argsort(truth, kind="stable")  # so that both halves have each class
-    first, second = (
-        _confusion(truth[half], decided[half], n_classes)
-        for half in (by_class[::2], by_class[1::2])
-    )
-    recall = first / np.maximum(first.sum(axis=1, keepdims=True), 1)
-    # classes without rows keep their columns where they can
-    order: Indices = linear_sum_assignment(recall + 1e-9 * np.eye(n_classes), maximize=True)[1]
-    n, each = second.sum(axis=1), np.arange(n_classes)
-    gain = second[each, order] - second[each, each]
-    moved = np.where(order == each, 0, second[each, order] + second[each, each]).sum()
-    sure = gain.sum() > SURE * np.sqrt(moved) and gain.sum() >= FAR_HIGHER * n.sum()
-    balanced = (gain[n > 0] / n[n > 0]).mean() >= FAR_HIGHER if n.any() else False
-    return order if sure and balanced else None
 
 
 def warn_of_missing_names(given: Any, classes: Labels, name: str) -> None:

@@ -75,7 +75,7 @@ def match_columns(columns: Sequence[str], classes: Sequence[str]) -> dict[str, s
     for names in filter(None, (classes, without_point(classes))):
         if set(names) <= set(columns):
             return {name: name for name in columns}
-        found = [_of_form(columns, *form) for form in _forms(columns, names)]
+        found = _alike(columns, names)
         if len(found) > 1:
             forms = " or ".join(f"({some(one.values())})" for one in found)
             raise ValueError(
@@ -141,19 +141,23 @@ def misspelt(columns: Sequence[str], classes: Collection[str]) -> str:
     return ""
 
 
-def _forms(columns: Sequence[str], classes: Collection[str]) -> list[tuple[str, str]]:
-    """Find pairs of prefix and suffix that make a column of every class."""
+def _alike(columns: Sequence[str], classes: Collection[str]) -> list[dict[str, str]]:
+    """Find columns of one prefix and suffix that hold every class: by what stands between."""
     probe = max(classes, key=len)  # the longest occurs in the fewest columns by chance
-    present = set(columns)
-    candidates = dict.fromkeys(form for name in columns for form in _around(name, probe))
-    return [
-        (prefix, suffix)
-        for prefix, suffix in candidates
-        if all(
-            prefix + name + suffix in present and _stands_apart(prefix, name, suffix)
-            for name in classes
-        )
-    ]
+    present, found = set(columns), []
+    for prefix, suffix in dict.fromkeys(form for name in columns for form in _around(name, probe)):
+        if all(prefix + name + suffix in present for name in classes):
+            between = {
+                column: column[len(prefix) : len(column) - len(suffix)] for column in columns
+            }
+            alike = {
+                name: column
+                for column, name in between.items()
+                if prefix + name + suffix == column and _stands_apart(prefix, name, suffix)
+            }
+            if alike.keys() >= set(classes):
+                found.append(alike)
+    return found
 
 
 def _around(column: str, name: str) -> Iterator[tuple[str, str]]:
@@ -162,16 +166,6 @@ def _around(column: str, name: str) -> Iterator[tuple[str, str]]:
     while at >= 0:
         yield column[:at], column[at + len(name) :]
         at = column.find(name, at + 1)
-
-
-def _of_form(columns: Sequence[str], prefix: str, suffix: str) -> dict[str, str]:
-    """Return all columns with a prefix and a suffix, by what stands between."""
-    found = {}
-    for column in columns:
-        name = column[len(prefix) : len(column) - len(suffix)]
-        if prefix + name + suffix == column and _stands_apart(prefix, name, suffix):
-            found[name] = column
-    return found
 
 
 def _stands_apart(prefix: str, name: str, suffix: str) -> bool:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priorshift._typing import Indices, Labels
-from priorshift.border.check import read_labels
-from priorshift.border.columns import as_text
-from priorshift.exceptions import PriorShiftWarning, argument, missing, warn_user
+from priorshift.border.check import as_native, read_labels
+from priorshift.border.columns import Frame, as_text
+from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.text import brief, some
 
 LABEL_NAMES = (
@@ -78,18 +78,18 @@ def join_labels(frame: Any, labels: Any, on: str | None = None) -> Any:
     >>> found.classes_
     array(['cat', 'dog'], dtype='<U3')
     """
-    try:
-        import narwhals as nw
-    except ImportError:
-        raise ValueError(str(missing("join_labels", "narwhals", "tables"))) from None
-    rows = nw.from_native(frame, eager_only=True)
-    given = nw.from_native(labels, pass_through=True, eager_only=True, allow_series=True)
-    if isinstance(given, nw.DataFrame):
+    rows, given = as_native(frame, "frame"), as_native(labels, "labels")
+    if not hasattr(rows, "columns"):
+        raise ValueError(
+            "frame must be a pandas, polars or Arrow frame, with one row per sample; got "
+            f"{type(frame).__name__}."
+        )
+    if hasattr(given, "columns"):
         name, found = read_joined(_columns(rows, "frame"), _columns(given, "labels"), on)
     else:
         name = str(getattr(labels, "name", None) or "label")
         found = read_labels(labels, None, "labels")
-        if isinstance(given, nw.Series) and hasattr(labels, "index") and hasattr(frame, "index"):
+        if given is not None and hasattr(labels, "index") and hasattr(frame, "index"):
             keys = frame.index.to_numpy(), labels.index.to_numpy()
             found = found[match_rows(*keys, "the index of frame", "the index of labels")]
         elif found.size != len(rows):
@@ -103,7 +103,7 @@ def join_labels(frame: Any, labels: Any, on: str | None = None) -> Any:
         )
     if hasattr(frame, "index") and hasattr(frame, "assign"):  # whatever the index of the frame
         return frame.assign(**{name: found})
-    return rows.with_columns(nw.new_series(name, found, backend=rows.implementation)).to_native()
+    return Frame(rows, (name,)).with_numbers(found[:, None])
 
 
 def read_joined(
@@ -129,8 +129,16 @@ def read_joined(
         on = _spelt(on, labels)
     shared = [name for name in labels.names if name in rows.names and name != label]
     shared = shared or [name for name in labels.names if _spelt(name, rows) and name != label]
-    if label is None:
-        label = _label_of(labels, shared if on is None else [on])
+    if label is None:  # the only column that is no key, or one with such a name
+        others = [name for name in labels.names if name not in (shared if on is None else [on])]
+        likely = [name for name in LABEL_NAMES if name in (others or labels.names)]
+        if len(others) != 1 and not likely:
+            remedy = "call it 'label', or keep the key and the labels only"
+            raise ValueError(
+                f"nothing says which column of {labels.where} holds the labels "
+                f"({some(labels.names)}); {argument('label_column', remedy)}."
+            )
+        label = others[0] if len(others) == 1 else likely[0]
         shared = [name for name in shared if name != label]
     if on is None and len(shared) > 1:
         raise ValueError(
@@ -220,19 +228,6 @@ def _spelt(name: str, table: Columns) -> str | None:
 
 def _columns(frame: Any, where: str) -> Columns:
     return Columns(frame.columns, lambda name: frame[name].to_numpy(), where)
-
-
-def _label_of(labels: Columns, keys: Sequence[str]) -> str:
-    """Tell which column holds the labels: the only one that is no key, or one with such a name."""
-    others = [name for name in labels.names if name not in keys]
-    likely = [name for name in LABEL_NAMES if name in (others or labels.names)]
-    if len(others) != 1 and not likely:
-        remedy = "call it 'label', or keep the key and the labels only"
-        raise ValueError(
-            f"nothing says which column of {labels.where} holds the labels ({some(labels.names)}); "
-            f"{argument('label_column', remedy)}."
-        )
-    return others[0] if len(others) == 1 else likely[0]
 
 
 def _examples(keys: Sequence[str]) -> str:

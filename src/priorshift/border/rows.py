@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from priorshift._typing import Floats, Indices, Mask, Vector, float_type
+from priorshift._typing import Floats, Indices, Vector, float_type
 from priorshift.border import threads
 from priorshift.border.threads import BLOCK_BYTES, map_parts, row_parts, row_slices
 
@@ -89,27 +88,22 @@ class Table(ABC):
 
     def columns(self, order: Sequence[int]) -> Table:
         """Return the columns in another order."""
-        names = None if self.names is None else tuple(self.names[at] for at in order)
-        shape = (self.shape[0], len(order))
-        return MappedTable(self, partial(_columns, list(order)), shape, self.dtype, names)
+        table = MappedTable(self, partial(_columns, list(order)), len(order))
+        table.names = None if self.names is None else tuple(self.names[at] for at in order)
+        return table
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         """Refuse: a table exists because its rows do not fit in memory."""
         raise TypeError(f"a {type(self).__name__} is read in blocks; it is not made into an array")
 
 
-@dataclass(frozen=True, eq=False)
 class MappedTable(Table):
     """A table that applies a function to the blocks of another when they are read."""
 
-    table: Table
-    function: Callable[[Floats], Floats]
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    names: tuple[Any, ...] | None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dear", self.table.dear)
+    def __init__(self, table: Table, function: Callable[[Floats], Floats], n_columns: int) -> None:
+        self.table, self.function = table, function
+        self.shape, self.dtype = (table.shape[0], n_columns), table.dtype
+        self.dear = table.dear
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield the function of each block of the other table."""
@@ -125,7 +119,7 @@ class MappedTable(Table):
 
 
 class ArrayTable(Table):
-    """An array as a table, such as a memory map whose numbers must be converted block by block.
+    """An array or a sparse table as a table whose blocks are arrays: converted when they are read.
 
     Examples
     --------
@@ -136,14 +130,14 @@ class ArrayTable(Table):
     """
 
     def __init__(self, array: Any) -> None:
-        self.array = array
-        self.shape = array.shape
-        self.dtype = float_type(array.dtype)
+        self.array, self.names = array, getattr(array, "names", None)
+        self.shape, self.dtype = array.shape, float_type(array.dtype)
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield slices, converted."""
         for rows, block in slices(self.array, part, n_rows):
-            yield rows, np.asarray(block, dtype=self.dtype)
+            values = block if isinstance(block, np.ndarray) else block.toarray()
+            yield rows, np.asarray(values, dtype=self.dtype)
 
 
 def slices(array: Any, part: slice, n_rows: int) -> Blocks:
@@ -214,7 +208,8 @@ def map_reduce(
     n_rows = max(1, block_bytes // (8 * K))
     little = (data.size if work is None else work) < threads.SERIAL_WORK
     if little and n <= n_rows and not isinstance(data, Table):  # one block needs no folding
-        return own(kernel(data.astype(np.float64, copy=False) if exact else data, slice(0, n)))
+        block = data.astype(np.float64, copy=False) if exact else data
+        return add(None, kernel(block, slice(0, n)))
     fold = partial(_fold, kernel, exact)
     if isinstance(data, Table):
         results = data.map_parts(fold, 1 if little else n_parts, n_rows)
@@ -232,24 +227,17 @@ def _fold(kernel: Kernel, exact: bool, blocks: Blocks) -> Any:
     for rows, block in blocks:
         if exact:
             block = block.astype(np.float64, copy=False)
-        found = kernel(block, rows)
-        total = own(found) if total is None else add(total, found)
+        total = add(total, kernel(block, rows))
     return total
 
 
-def own(found: Any) -> Any:
-    """Return a copy of a result that may be changed in place."""
-    if isinstance(found, tuple):
-        return tuple(map(own, found))
-    if isinstance(found, np.ndarray) and found.dtype.kind == "f":
-        return np.array(found, dtype=np.float64)
-    return found
-
-
 def add(total: Any, found: Any) -> Any:
-    """Add a result to a total that may be changed in place."""
-    if isinstance(total, tuple):
-        return tuple(add(one, other) for one, other in zip(total, found, strict=True))
+    """Add a result to a total that may be changed in place; None is that of no results yet."""
+    if isinstance(found, tuple):
+        return tuple(map(add, (None,) * len(found) if total is None else total, found))
+    if total is None:
+        floats = isinstance(found, np.ndarray) and found.dtype.kind == "f"
+        return np.array(found, dtype=np.float64) if floats else found
     if isinstance(total, np.ndarray) and total.dtype == np.float64:
         total += found
         return total
@@ -288,23 +276,6 @@ def _sum_block(
     return of_label.T @ block.astype(np.float64, copy=False)
 
 
-def require_array(rows: Rows, refusal: str) -> Floats:
-    """Return rows that are one array in memory, which is read in any order; refuse others."""
-    if isinstance(rows, Table):
-        raise ValueError(refusal)
-    return rows
-
-
-def in_blocks(rows: Rows, most: int) -> Rows:
-    """Return rows of more than so many numbers as a table: what is made of it is not held."""
-    return rows if isinstance(rows, Table) or rows.size <= most else ArrayTable(rows)
-
-
-def is_array(rows: Rows) -> TypeGuard[Floats]:
-    """Tell whether rows are one array in memory, which can be read in any order."""
-    return not isinstance(rows, Table)
-
-
 def take_rows(rows: Rows, index: Indices) -> Floats:
     """Return some rows as an array, given by their numbers, in ascending order for a table."""
     if not isinstance(rows, Table):
@@ -318,13 +289,6 @@ def whole(rows: Rows) -> Floats:
     return take_rows(rows, np.arange(rows.shape[0])) if isinstance(rows, Table) else rows
 
 
-def sum_to_one(block: Block) -> Mask:
-    """Tell which rows of a block sum to 1; those with NaN or infinities do not."""
-    with np.errstate(all="ignore"):
-        fine: Mask = np.abs(block @ np.ones(block.shape[1], block.dtype) - 1) <= SUM_TOLERANCE
-    return fine
-
-
 def head(rows: Rows, n_rows: int) -> Floats:
     """Return the first rows as an array."""
     if isinstance(rows, Table):
@@ -336,39 +300,31 @@ def map_blocks(function: Callable[[Floats], Floats], rows: Rows, n_columns: int)
     """Apply a function to rows: at once to an array, to the blocks of a table as they are read."""
     if not isinstance(rows, Table):
         return function(rows)
-    return MappedTable(rows, function, (rows.shape[0], n_columns), rows.dtype, None)
+    return MappedTable(rows, function, n_columns)
 
 
-def sample_rows(data: Rows, n_rows: int, random_state: int = 0) -> Floats:
-    """Return all rows of a small table or array, otherwise about `n_rows` drawn at random.
+def draw_rows(n_rows: int, n_classes: int, most: int | None = None) -> Indices:
+    """Return the numbers of all rows, or of about `most` drawn at random, always the same.
 
-    Rows drawn twice count once: a permutation of all rows would need too much memory.
-    """
-    n = data.shape[0]
-    if n_rows >= n:
-        return whole(data)
-    return take_rows(data, np.unique(np.random.default_rng(random_state).integers(n, size=n_rows)))
-
-
-def draw_judged_rows(n_rows: int, n_classes: int) -> Indices:
-    """Return the rows of a target that judgements rest on: all, or one random sample of them.
-
-    It is the same sample whoever asks, so that all that is said of a target is of the same rows.
+    By default, they are the rows of a target that judgements rest on: whoever asks, so that all
+    that is said of a target is of the same rows. Rows drawn twice count once: a permutation of all
+    rows would need too much memory.
 
     Examples
     --------
-    >>> draw_judged_rows(5, 2)
+    >>> draw_rows(5, 2)
     array([0, 1, 2, 3, 4])
     """
-    most = max(FEWEST_ROWS, SAMPLE_NUMBERS // (n_classes + PER_ROW))
+    if most is None:
+        most = max(FEWEST_ROWS, SAMPLE_NUMBERS // (n_classes + PER_ROW))
     if most >= n_rows:
         return np.arange(n_rows)
     return np.unique(np.random.default_rng(SAMPLE_SEED).integers(n_rows, size=most))
 
 
-def judged_rows(data: Rows) -> Floats:
-    """Return the rows that judgements rest on, in memory: see `draw_judged_rows`."""
-    index = draw_judged_rows(*data.shape)
+def sample_rows(data: Rows, most: int | None = None) -> Floats:
+    """Return all rows, or a random sample of them, as an array: see `draw_rows`."""
+    index = draw_rows(data.shape[0], data.shape[1], most)
     return whole(data) if index.size == data.shape[0] else take_rows(data, index)
 
 

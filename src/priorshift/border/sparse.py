@@ -10,14 +10,14 @@ selected rows and columns, and sums by label have the same form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from priorshift._typing import Floats, Indices, Vector, are_numbers, float_type
-from priorshift.border.rows import Blocks, Fold, Rows, Table, slices
+from priorshift._typing import Floats, Indices, Vector, float_type
+from priorshift.border.rows import ArrayTable, Blocks, Fold, Rows, Table, slices
 from priorshift.border.threads import SERIAL_WORK, row_slices
 
 DENSE_CLASSES = 2000
@@ -66,21 +66,6 @@ class SparseTable(Table):
     ) -> None:
         self.csr, self.base, self.trend, self.names = csr, base, trend, names
         self.shape, self.dtype = csr.shape, csr.dtype
-
-    @classmethod
-    def of(cls, values: Any, name: str = "y_proba") -> SparseTable:
-        """Read a SciPy sparse matrix or array; what it does not list is 0."""
-        if values.ndim != 2 or not are_numbers(values.dtype):
-            raise ValueError(
-                f"{name} is a sparse array of shape {values.shape} and type {values.dtype}; it "
-                "must hold numbers in two dimensions, one row per sample."
-            )
-        return SparseTable(compressed(values))
-
-    @property
-    def exact(self) -> bool:
-        """Whether what is not listed is 0."""
-        return self.base is None
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:  # noqa: ARG002
         """Yield blocks of a bounded number of scores, however many classes there are."""
@@ -257,25 +242,9 @@ class SparseTable(Table):
         dense = self.csr.toarray()
         return dense if self.base is None else dense + np.outer(self.base, self._trend)
 
-    def __array_function__(
-        self, function: Callable[..., Any], _: Any, args: tuple[Any, ...], __: dict[str, Any]
-    ) -> Any:
-        """Let `np.concatenate` join blocks."""
-        if function is not np.concatenate:
-            return NotImplemented
-        blocks: Sequence[SparseTable] = args[0]
-        base = None
-        if blocks[0].base is not None:
-            base = np.concatenate([block.base for block in blocks])
-        indptr = np.concatenate([[0], *(np.diff(block.csr.indptr) for block in blocks)]).cumsum()
-        data = np.concatenate([block.csr.data for block in blocks])
-        indices = np.concatenate([block.csr.indices for block in blocks])
-        shape = (indptr.size - 1, blocks[0].shape[1])
-        return SparseTable(csr_array((data, indices, indptr), shape=shape), base, blocks[0].trend)
-
     def tocsr(self) -> Any:
         """Return a copy as a sparse matrix, in which everything not listed is 0."""
-        if not self.exact:
+        if self.base is not None:
             raise ValueError(
                 "what these rows do not list is not 0 but spread, so no sparse matrix can hold "
                 "them; use toarray() on some rows, or rest='drop'."
@@ -317,7 +286,7 @@ class SparseTable(Table):
                 base[at] = 0
         table = object.__new__(type(self))  # of the same kind
         SparseTable.__init__(table, scores, base, trend, self.names)
-        return table.tocsr() if table.exact else table, at.size
+        return table.tocsr() if base is None else table, at.size
 
     def _rows_of(self, n_scores: int) -> int:
         """Return about how many rows have so many scores."""
@@ -382,32 +351,14 @@ def _largest_unlisted(csr: Any, slope: Floats, trend: Floats) -> tuple[Indices, 
     return found, np.where(gap == K, -np.inf, value).astype(slope.dtype)
 
 
-class DenseBlocks(Table):
-    """A sparse table whose blocks are arrays of a few rows, for code that needs arrays."""
-
-    def __init__(self, table: SparseTable) -> None:
-        self.table = table
-        self.shape, self.dtype, self.names = table.shape, table.dtype, table.names
-
-    def blocks(self, part: slice, n_rows: int) -> Blocks:
-        """Yield arrays of at most `n_rows`."""
-        for rows, block in slices(self.table, part, n_rows):
-            yield rows, block.toarray()
-
-
-def is_sparse(rows: Any) -> TypeGuard[SparseTable]:
-    """Tell whether rows list only some of their classes."""
-    return isinstance(rows, SparseTable) or issparse(rows)
-
-
-def is_wide(rows: Any, n_classes: int | None = None) -> bool:
+def is_wide(rows: Any) -> bool:
     """Tell whether rows list few of so many classes that a matrix of them by them is too large."""
-    return rows.shape[1] > (n_classes or DENSE_CLASSES) and is_sparse(rows)
+    return rows.shape[1] > DENSE_CLASSES and (isinstance(rows, SparseTable) or issparse(rows))
 
 
 def dense(rows: Rows) -> Rows:
     """Return rows whose blocks are arrays."""
-    return DenseBlocks(rows) if isinstance(rows, SparseTable) else rows
+    return ArrayTable(rows) if isinstance(rows, SparseTable) else rows
 
 
 def compressed(matrix: Any) -> Any:

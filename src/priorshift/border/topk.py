@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from priorshift._typing import Indices, are_numbers, float_type
+from priorshift._typing import are_numbers, float_type
 from priorshift.border.rows import SUM_TOLERANCE
 from priorshift.border.sparse import SparseTable, compressed
 from priorshift.border.threads import row_slices
@@ -65,13 +65,34 @@ class TopK(SparseTable):
             raise ValueError(f"ids must be integers, the columns of classes; got {indices.dtype}.")
         if not are_numbers(values.dtype):
             raise ValueError(f"scores must be probabilities; got {values.dtype}.")
-        _check_ids(indices, n_classes)
+        if not isinstance(n_classes, Integral) or not 1 <= n_classes < 2**63:
+            raise ValueError(
+                "n_classes must be a whole number: all classes, listed or not; got "
+                f"{brief(n_classes)}."
+            )
         n, k = indices.shape
+        for rows in row_slices(n, 2**20 // k):  # some at a time: the check sorts a copy
+            part = indices[rows]
+            outside = (part < 0) | (part >= n_classes)
+            if outside.any():
+                row, at = np.argwhere(outside)[0]
+                raise ValueError(
+                    f"ids must be 0..{n_classes - 1}, the columns of {n_classes} classes; got "
+                    f"{part[row, at]} in row {rows.start + row}."
+                )
+            ordered = np.sort(part, axis=1)
+            twice = ordered[:, 1:] == ordered[:, :-1]
+            if twice.any():
+                row, at = np.argwhere(twice)[0]
+                raise ValueError(
+                    f"row {rows.start + row} of ids lists class {ordered[row, at]} twice; list "
+                    "each class once, with its whole probability."
+                )
         scores = values.astype(float_type(values.dtype), copy=False).ravel()
         small = indices.astype(np.int32 if n_classes < 2**31 else np.int64, copy=False)
         parts = scores, small.ravel(), np.arange(n + 1, dtype=np.int64) * k
-        rows = _with_rest(csr_array(parts, shape=(n, n_classes)), rest)
-        super().__init__(rows.csr, rows.base)
+        table = _with_rest(csr_array(parts, shape=(n, n_classes)), rest)
+        super().__init__(table.csr, table.base)
 
     @classmethod
     def from_csr(cls, matrix: Any, *, rest: Rest) -> "TopK":
@@ -94,31 +115,6 @@ class TopK(SparseTable):
         table, rows = cls.__new__(cls), _with_rest(compressed(matrix), rest)
         SparseTable.__init__(table, rows.csr, rows.base)
         return table
-
-
-def _check_ids(ids: Indices, n_classes: int) -> None:
-    """Refuse ids out of range or twice in a row, some rows at a time."""
-    if not isinstance(n_classes, Integral) or not 1 <= n_classes < 2**63:
-        raise ValueError(
-            f"n_classes must be a whole number: all classes, listed or not; got {brief(n_classes)}."
-        )
-    for rows in row_slices(ids.shape[0], 2**20 // ids.shape[1]):  # the check sorts a copy
-        part = ids[rows]
-        outside = (part < 0) | (part >= n_classes)
-        if outside.any():
-            row, at = np.argwhere(outside)[0]
-            raise ValueError(
-                f"ids must be 0..{n_classes - 1}, the columns of {n_classes} classes; got "
-                f"{part[row, at]} in row {rows.start + row}."
-            )
-        ordered = np.sort(part, axis=1)
-        twice = ordered[:, 1:] == ordered[:, :-1]
-        if twice.any():
-            row, at = np.argwhere(twice)[0]
-            raise ValueError(
-                f"row {rows.start + row} of ids lists class {ordered[row, at]} twice; list each "
-                "class once, with its whole probability."
-            )
 
 
 def _with_rest(csr: Any, rest: Rest) -> SparseTable:

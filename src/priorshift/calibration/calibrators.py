@@ -14,8 +14,8 @@ without validation samples is not identified: it keeps bias 0 and the scale of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,21 +44,16 @@ from priorshift.border import (
     single_threaded_blas,
     some,
 )
-from priorshift.calibration.crossfit import by_fold, cross_fit, ridges_of
 from priorshift.calibration.fitting import (
     FittedMap,
     Objective,
     Penalty,
+    cross_fit,
     fit_map,
     fit_temperature,
+    ridges_of,
 )
-from priorshift.calibration.likelihood import (
-    TEMPERATURE,
-    Family,
-    LabelLikelihood,
-    ScoreMap,
-    rebalance,
-)
+from priorshift.calibration.likelihood import LabelLikelihood, ScoreMap, by_fold, rebalance
 from priorshift.calibration.maps import TINY
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.solvers import GRADIENT_TOLERANCE, LBFGS_STEPS, released_lbfgs
@@ -89,9 +84,7 @@ class _Calibrator(BaseEstimator):
     tol: float = 1e-6
     max_iter: int = 1000
 
-    def _family(self) -> Family:
-        """Check the parameters of the subclass; return which numbers are fitted."""
-        raise NotImplementedError
+    _family: ClassVar[Literal["ts", "bcts", "vs"]]
 
     def fit(
         self,
@@ -123,7 +116,7 @@ class _Calibrator(BaseEstimator):
             The fitted calibrator.
         """
         check_choice(self.balance, ("offset", "weights"), "balance")
-        family, ridges = self._family(), ridges_of(getattr(self, "ridge", None))
+        ridges = ridges_of(getattr(self, "ridge", None))
         n_folds = 1 if len(ridges) < 2 else check_count(getattr(self, "cv", 5), "cv", least=2)
         y_proba, y = column_of(y_proba, y, of="y_proba")
         outputs = self._outputs(y_proba, classes=classes)
@@ -142,14 +135,16 @@ class _Calibrator(BaseEstimator):
         # stratified folds share the chance in label frequencies, which a bias would fit
         order, folds = by_fold(encoded, n_folds, corrected, getattr(self, "random_state", None))
         z = self._z(outputs)
-        unit = _unit(z)
-        z /= unit
+        spread = np.ptp(z, axis=1)
+        spread = spread[spread > 0]
+        unit = float(np.exp(np.log(spread).mean())) if spread.size else 1.0
+        z /= unit  # the best slopes are then about 1
         likelihood = LabelLikelihood(
             np.take(z.T, order, axis=1), encoded[order], weight[order], offset
         )
         del z
         unseen = self.classes_[~likelihood.seen].tolist()
-        if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
+        if unseen and (self._family != "ts" or len(unseen) >= self.n_features_in_ - 1):
             warn_user(
                 f"validation says nothing about {len(unseen)} of the classes ({some(unseen)}): y "
                 f"has none of them, or their {argument('source_label_priors')} are 0. Their bias "
@@ -162,11 +157,11 @@ class _Calibrator(BaseEstimator):
             self.nll_ = likelihood.value(found.map) / likelihood.total
         self.n_iter_, self.converged_ = found.n_iter, not found.trouble
         self._map = ScoreMap(found.map.slope / unit, found.map.bias)
-        if family.slope == "shared":
-            self.temperature_ = float(1 / self._map.slope[0])
-        else:
+        if self._family == "vs":
             self.scale_ = self._map.slope
-        if family.bias:
+        else:
+            self.temperature_ = float(1 / self._map.slope[0])
+        if self._family != "ts":
             self.bias_ = self._map.bias
         return self
 
@@ -193,12 +188,14 @@ class _Calibrator(BaseEstimator):
     def _outputs(self, y_proba: Any, **how: Any) -> Predictions:
         """Check probabilities, or logits; warn of logits that look like probabilities."""
         outputs = check_outputs(y_proba, from_proba=not self.logits, name=self._name, **how)
-        if self.logits and _are_proba(head(outputs.values, HEAD_ROWS)):
-            warn_user(
-                f"the rows that {type(self).__name__}(logits=True) got sum to 1, as probabilities "
-                "do; for probabilities leave out logits=True.",
-                PriorShiftWarning,
-            )
+        if self.logits:
+            first = head(outputs.values, HEAD_ROWS)
+            if first.min() >= 0 and (abs(first.sum(axis=1) - 1) <= SUM_TOLERANCE).all():
+                warn_user(
+                    f"the rows that {type(self).__name__}(logits=True) got sum to 1, as "
+                    "probabilities do; for probabilities leave out logits=True.",
+                    PriorShiftWarning,
+                )
         return outputs
 
     @property
@@ -235,33 +232,22 @@ class _Calibrator(BaseEstimator):
     ) -> FittedMap:
         """Find the best map of outputs divided by a unit; warn if it is not reached."""
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
-        family = self._family()
+        family = self._family
         found = fit_temperature(likelihood, start=unit, tol=tol, max_iter=max_iter)
-        if family != TEMPERATURE:
+        if family != "ts":
             start, n_iter, penalty = found.map, found.n_iter, Penalty(ridges[0])
             if len(ridges) > 1:
                 chosen = cross_fit(likelihood, family, start, ridges, folds, max_iter=max_iter)
                 penalty = chosen.penalty
             self.ridge_ = penalty.bias
             objective = Objective(likelihood, family, penalty, start)
-            found = fit_map(objective, start, tol * np.sqrt(likelihood.total), max_iter)
+            gtol = tol * np.sqrt(likelihood.total)
+            found = fit_map(objective, likelihood, start, gtol, max_iter)
             found = found._replace(n_iter=n_iter + found.n_iter)
         if found.trouble:
             message = f"{type(self).__name__} did not converge: {found.trouble}."
             warn_user(message, ConvergenceWarning)
         return found
-
-
-def _are_proba(values: Floats) -> bool:
-    """Tell whether all rows could be probabilities."""
-    return bool(values.min() >= 0) and bool((abs(values.sum(axis=1) - 1) <= SUM_TOLERANCE).all())
-
-
-def _unit(z: Vector) -> float:
-    """Return the spread of log-probabilities; scaled by it, the best slopes are about 1."""
-    spread = np.ptp(z, axis=1)
-    spread = spread[spread > 0]
-    return float(np.exp(np.log(spread).mean())) if spread.size else 1.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -315,8 +301,7 @@ class TemperatureScaling(_Calibrator):
     3.0
     """
 
-    def _family(self) -> Family:
-        return TEMPERATURE
+    _family = "ts"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -376,11 +361,7 @@ class BCTS(_Calibrator):
     random_state: int | np.random.Generator | None = None
     solver: Literal["optimal", "released"] = "optimal"
 
-    def _family(self) -> Family:
-        check_choice(self.solver, ("optimal", "released"), "solver")
-        if self.solver == "released":
-            check_choice(self.ridge, (None, 0), "ridge with solver='released'")
-        return Family("shared", bias=True)
+    _family = "bcts"
 
     def _search(
         self,
@@ -389,11 +370,15 @@ class BCTS(_Calibrator):
         ridges: tuple[float, ...],
         folds: tuple[slice, ...],
     ) -> FittedMap:
+        check_choice(self.solver, ("optimal", "released"), "solver")
         if self.solver == "optimal":
             return super()._search(likelihood, unit, ridges, folds)
+        check_choice(self.ridge, (None, 0), "ridge with solver='released'")
         self.ridge_ = 0.0
         n_steps = min(LBFGS_STEPS, check_count(self.max_iter, "max_iter"))
-        likelihood = replace(likelihood, z=likelihood.z.astype(np.float32))
+        likelihood = LabelLikelihood(
+            likelihood.z.astype(np.float32), likelihood.y, likelihood.weight, likelihood.offset
+        )
 
         def map_of(theta: Floats) -> ScoreMap:  # `z` is stored divided by the unit
             temperature, bias = theta[0].astype(np.float64), theta[1:].astype(np.float64)
@@ -425,8 +410,6 @@ class VectorScaling(_Calibrator):
 
     Parameters
     ----------
-    bias : bool, default=True
-        Whether to fit a bias. False gives no-bias vector scaling (NBVS), which accepts no `ridge`.
     logits, balance, ridge, cv, random_state, tol, max_iter
         As in `BCTS`.
 
@@ -435,7 +418,7 @@ class VectorScaling(_Calibrator):
     scale_ : ndarray of shape (n_classes,)
         The scales v; that of the best temperature for a class without validation samples.
     bias_, ridge_, classes_, n_features_in_, nll_, n_iter_, converged_
-        As in `BCTS`; no `bias_` if `bias=False`.
+        As in `BCTS`.
 
     Examples
     --------
@@ -445,16 +428,12 @@ class VectorScaling(_Calibrator):
     >>> rng = np.random.default_rng(0)
     >>> z = log_softmax(rng.normal(size=(50000, 3)), axis=1)
     >>> y = np.argmax(z * [0.5, 1, 1.5] + rng.gumbel(size=z.shape), axis=1)
-    >>> VectorScaling(bias=False, logits=True).fit(z, y).scale_.round(1)
+    >>> VectorScaling(logits=True).fit(z, y).scale_.round(1)
     array([0.5, 1. , 1.5])
     """
 
-    bias: bool = True
     ridge: float | Literal["cv"] | None = None
     cv: int = 5
     random_state: int | np.random.Generator | None = None
 
-    def _family(self) -> Family:
-        if not self.bias:
-            check_choice(self.ridge, (None,), "ridge with bias=False")
-        return Family("vector", bias=bool(self.bias))
+    _family = "vs"

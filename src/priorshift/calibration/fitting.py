@@ -11,18 +11,19 @@ at its start is close to the identity; then every class and every ridge needs on
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
-from scipy.linalg.lapack import dtrtrs
+from scipy.linalg.lapack import dtrtri
 from scipy.optimize import minimize
+from scipy.sparse import diags_array
+from scipy.sparse.linalg import LinearOperator
 
 from priorshift._typing import Vector
+from priorshift.border import check_choice, check_positive
 from priorshift.calibration.likelihood import (
     LOG_SLOPES,
-    TEMPERATURE,
     Family,
     LabelLikelihood,
     ScoreMap,
@@ -36,29 +37,28 @@ LARGEST_STEP = 2.0
 """Largest change of the logarithm of a temperature in one step."""
 
 HOPELESS = 20.0
-"""Nats behind the best, and rising, at which weaker ridges are no longer tried."""
+"""Nats behind the best at which higher floors, and weaker ridges, are no longer tried."""
+
+RIDGE_GRID = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
+"""What `ridge="cv"` chooses from: from hardly any bias to hardly any penalty."""
+
+CV_GTOL = 0.01
+"""Largest gradient, in square roots of nats, at which a fit ends whose ridge is to be chosen."""
+
+NO_TEMPERATURE = "no finite temperature is best, as the outputs rank labels no better than chance"
+EXHAUSTED = (
+    "it stopped after {} iterations; raise max_iter, or choose a calibrator with fewer "
+    "parameters, as this one may have no finite optimum on so few samples"
+)
+"""What may go wrong with a fit."""
 
 
-@dataclass(frozen=True)
-class Penalty:
+class Penalty(NamedTuple):
     """Penalties on biases, on slopes that differ, and on a temperature away from 1."""
 
     bias: float = 0.0
     slope: float = 0.0
     temperature: float = 0.0
-
-    def value_and_gradient(self, at: ScoreMap) -> tuple[float, ScoreMap]:
-        """Return the penalty and its gradient."""
-        n, uneven = at.bias.size, at.slope.copy()
-        even = uneven if uneven.ndim == 1 else uneven.reshape(-1)[:: n + 1]  # the diagonal
-        mean = max(float(even.sum()) / n, 1e-6)
-        even -= mean
-        value = self.bias * float(at.bias @ at.bias) + self.slope * float(np.vdot(uneven, uneven))
-        uneven *= self.slope
-        if self.temperature:
-            value += self.temperature * np.log(mean) ** 2
-            even += self.temperature * np.log(mean) / (mean * n)
-        return value / 2, ScoreMap(uneven, self.bias * at.bias)
 
 
 class FittedMap(NamedTuple):
@@ -125,97 +125,124 @@ def fit_temperature(
         if moved <= 1e-10:
             break
     else:
-        trouble = _exhausted(n_iter)
+        trouble = EXHAUSTED.format(n_iter)
     if t <= LOG_SLOPES[0]:
-        trouble = "no finite temperature is best, as the outputs rank labels no better than chance"
+        trouble = NO_TEMPERATURE
     return FittedMap(ScoreMap(np.full(K, np.exp(t)), bias), n_iter, trouble, value)
 
 
 class Objective:
-    """The penalised likelihood of a family, in whitened coordinates."""
+    """The penalised likelihood of a family, in steps away from a map.
+
+    Steps are taken in coordinates in which the curvature is close to the identity: `metric @ step`
+    is what they change in the parameters. `curvature` is that of another objective, if it will do.
+    """
 
     def __init__(
-        self, likelihood: LabelLikelihood, family: Family, penalty: Penalty, near: ScoreMap
+        self,
+        likelihood: LabelLikelihood,
+        family: Family,
+        penalty: Penalty,
+        near: ScoreMap,
+        curvature: Any = None,
     ) -> None:
-        self.likelihood, self.family, self.penalty = likelihood, family, penalty
-        self.seen, self.near = likelihood.seen, family.shaped(near)
-        self.curvature: Any
-        self.kind: type[DenseMetric | DiagonalMetric | KroneckerMetric]
-        matrix = family.slope == "matrix"
-        if family.parameters(self.near).size <= (MATRIX_PARAMETERS if matrix else DENSE_PARAMETERS):
-            self.kind, self.curvature = DenseMetric, likelihood.curvature(self.near, family)
-        elif matrix:
-            self.kind, self.curvature = KroneckerMetric, likelihood.factors(near)
+        self.family, self.penalty, self.seen = family, penalty, likelihood.seen
+        K, self.curvature = self.seen.size, curvature
+        self.n_slopes = {"bcts": 1, "vs": K, "ms": K * K}[family]
+        if family == "ms" and self.n_slopes + K > MATRIX_PARAMETERS:
+            self.curvature = curvature or likelihood.factors(near)
+            self.metric: Any = kronecker_metric(self.curvature, penalty)
+        elif family == "ms":  # whose Hessian moves with it: none that is given will do
+            hessian = likelihood.curvature_of_matrix(near)
+            self.metric = dense_metric(hessian, np.eye(K).ravel(), penalty)
+        elif self.n_slopes + K > DENSE_PARAMETERS:
+            self.curvature = curvature or likelihood.diagonal(near, family)
+            self.metric = diagonal_metric(self.curvature, self.n_slopes, penalty)
         else:
-            self.kind, self.curvature = DiagonalMetric, likelihood.diagonal(near, family)
-        self.metric = self.kind(self.curvature, family, self.seen.size, penalty)
+            self.curvature = curvature or (likelihood.curvature(near, family),)
+            self.metric = dense_metric(self.curvature[0], np.ones(self.n_slopes), penalty)
+        self.transposed = self.metric.T
 
-    def on(
-        self, likelihood: LabelLikelihood, penalty: Penalty | None = None, *, alone: bool = False
-    ) -> "Objective":
-        """Return the same objective on some of the rows, in the same coordinates.
+    def parameters(self, of: ScoreMap) -> Vector:
+        """Return the free numbers of a map; a temperature is one of a matrix too."""
+        slope = of.slope
+        if self.family == "bcts":
+            slope = np.log(slope[:1])
+        elif self.family == "ms" and slope.ndim == 1:
+            slope = np.diag(slope)
+        return np.concatenate([slope.ravel(), of.bias])
 
-        Classes that these rows lack stay free, unless the rows are to be taken alone.
+    def map_at(self, omega: Vector, origin: Vector) -> ScoreMap:
+        """Return the map that is a step away from the parameters at the origin."""
+        theta, K = origin + self._identified(self.metric @ omega), self.seen.size
+        slope, bias = theta[: self.n_slopes], theta[self.n_slopes :]
+        if self.family == "bcts":
+            slope = np.full(K, np.exp(np.clip(slope[0], *LOG_SLOPES)))
+        elif self.family == "ms":
+            slope = slope.reshape(K, K)
+        return ScoreMap(slope, bias)
+
+    def __call__(
+        self, omega: Vector, origin: Vector, likelihood: LabelLikelihood
+    ) -> tuple[float, Vector]:
+        """Return value and gradient after a step away from the parameters at the origin."""
+        at, penalty = self.map_at(omega, origin), self.penalty
+        value, of = likelihood.value_and_gradient(at)
+        n, uneven = at.bias.size, at.slope.copy()
+        even = uneven if uneven.ndim == 1 else uneven.reshape(-1)[:: n + 1]  # the diagonal
+        mean = max(float(even.sum()) / n, 1e-6)
+        even -= mean
+        extra = penalty.bias * float(at.bias @ at.bias)
+        extra += penalty.slope * float(np.vdot(uneven, uneven))
+        uneven *= penalty.slope
+        if penalty.temperature:
+            extra += penalty.temperature * np.log(mean) ** 2
+            even += penalty.temperature * np.log(mean) / (mean * n)
+        gradient = (of.slope + uneven).ravel()
+        if self.family == "bcts":  # its parameter is a logarithm
+            gradient = gradient.sum(keepdims=True) * at.slope[0]
+        gradient = np.concatenate([gradient, of.bias + penalty.bias * at.bias])
+        return value + extra / 2, self.transposed @ self._identified(gradient)
+
+    def _identified(self, step: Vector) -> Vector:
+        """Project on what is identified, in place.
+
+        Unseen classes keep slopes and biases; of the others, steps in the biases sum to 0.
         """
-        other = copy(self)
-        other.likelihood, other.penalty = likelihood, penalty or self.penalty
-        other.seen = likelihood.seen if alone else self.seen
-        return other
-
-    def under(self, penalty: Penalty, at: ScoreMap) -> "Objective":
-        """Return the same objective under another penalty, in coordinates that suit it.
-
-        The Hessian of a matrix moves with it, so it is that of the last fit.
-        """
-        other = copy(self)
-        if self.family.slope == "matrix" and self.kind is DenseMetric:
-            other.curvature = self.likelihood.curvature(at, self.family)
-        other.penalty = penalty
-        other.metric = self.kind(other.curvature, self.family, self.seen.size, penalty)
-        return other
-
-    def pack(self, at: ScoreMap) -> Vector:
-        """Return the coordinates of a map."""
-        return self.metric.whiten(self.family.parameters(self.family.shaped(at)))
-
-    def unpack(self, omega: Vector) -> ScoreMap:
-        """Return the map at some coordinates; what validation never saw keeps its slope."""
-        slope, bias = self.family.map(self.metric.restore(omega), self.seen.size)
-        if self.family.slope != "shared":
-            slope = np.where(self.seen, slope, self.near.slope)
-        return ScoreMap(slope, self._centred(bias) if self.family.bias else bias)
-
-    def __call__(self, omega: Vector) -> tuple[float, Vector]:
-        """Return value and gradient."""
-        at = self.unpack(omega)
-        value, of = self.likelihood.value_and_gradient(at)
-        extra, pull = self.penalty.value_and_gradient(at)
-        slope = of.slope + pull.slope
-        if self.family.slope != "shared":
-            slope = slope * self.seen
-        gradient = ScoreMap(slope, self._centred(of.bias + pull.bias))
-        return value + extra, self.metric.whiten_gradient(self.family.gradient(gradient, at))
-
-    def _centred(self, bias: Vector) -> Vector:
-        """Project on what is identified: unseen classes stay at 0, the others sum to 0."""
-        seen = self.seen
-        return np.asarray((bias - bias @ seen / max(1, np.count_nonzero(seen))) * seen)
+        seen, slopes, bias = self.seen, step[: self.n_slopes], step[self.n_slopes :]
+        if self.family != "bcts":
+            of_class = slopes.reshape(-1, seen.size)
+            of_class *= seen
+        bias -= bias @ seen / max(1, int(seen.sum()))
+        bias *= seen
+        return step
 
 
 def fit_map(
-    objective: Objective, start: ScoreMap, gtol: float, max_iter: int, ftol: float = 1e-15
+    objective: Objective,
+    likelihood: LabelLikelihood,
+    start: ScoreMap,
+    gtol: float,
+    max_iter: int,
+    ftol: float = 1e-15,
 ) -> FittedMap:
     """Minimise the objective from `start`, never ending above it: every step goes down."""
-    origin = objective.pack(start)
-    options = {"gtol": gtol, "ftol": ftol, "maxiter": max_iter}
-    found = minimize(objective, origin, jac=True, method="L-BFGS-B", options=options)
+    origin = objective.parameters(start)
+    found = minimize(
+        objective,
+        np.zeros(origin.size),
+        (origin, likelihood),
+        jac=True,
+        method="L-BFGS-B",
+        options={"gtol": gtol, "ftol": ftol, "maxiter": max_iter},
+    )
     trouble = ""
-    short = np.abs(found.jac).max() > max(gtol, 1e-3 * np.sqrt(objective.likelihood.total))
+    short = np.abs(found.jac).max() > max(gtol, 1e-3 * np.sqrt(likelihood.total))
     if found.status == 1 or (not found.success and short):
-        trouble = _exhausted(int(found.nit))
-    best = objective.unpack(found.x)
-    if objective.family.slope == "shared" and np.log(best.slope[0]) <= LOG_SLOPES[0]:
-        trouble = "no finite temperature is best, as the outputs rank labels no better than chance"
+        trouble = EXHAUSTED.format(found.nit)
+    best = objective.map_at(found.x, origin)
+    if objective.family == "bcts" and np.log(best.slope[0]) <= LOG_SLOPES[0]:
+        trouble = NO_TEMPERATURE
     return FittedMap(best, int(found.nit), trouble, float(found.fun))
 
 
@@ -225,7 +252,6 @@ def fit_path(
     start: ScoreMap,
     penalties: Sequence[Penalty],
     folds: Sequence[slice] = (),
-    starts: Sequence[ScoreMap] = (),
     *,
     gtol: float,
     ftol: float = 1e-15,
@@ -235,29 +261,40 @@ def fit_path(
 ) -> Iterator[CrossFit]:
     """Cross-fit under each penalty, the strongest first, each from where the last one ended.
 
-    Rows lie fold by fold. Fits without a fold have a path of their own, from `starts` or `start`:
-    begun at the fit to all rows, and ended early, they would know the fold that they are judged by.
-    But for matrices, two quasi-Newton steps away from the fit to all rows forget the fold well
-    enough, unless the fit is to be `exact`, which leaves alone classes that only the fold has.
+    Rows lie fold by fold. Fits without a fold have a path of their own, from `start`, or from a
+    temperature of their own if they are of a matrix: begun at the fit to all rows, and ended early,
+    they would know the fold that they are judged by. But for matrices, two quasi-Newton steps away
+    from the fit to all rows forget the fold well enough, unless the fit is to be `exact`, which
+    leaves alone classes that only the fold has.
 
     The path ends where it has become hopeless; `least` is the loss of what there is already.
     """
-    objective, before = Objective(likelihood, family, penalties[0], start), np.inf
-    at, without = start, list(starts) or [start] * len(folds)
-    others, own = list(likelihood.without(folds)), [likelihood.on([fold]) for fold in folds]
+    matrix, at, before = family == "ms", start, np.inf
+    without, own, others = [start] * len(folds), list[LabelLikelihood](), list[LabelLikelihood]()
+    for i, fold in enumerate(folds):
+        own.append(likelihood.on([fold]))
+        others.append(likelihood.without(fold))
+        if matrix:
+            prior, near = penalties[0].temperature, float(start.slope[0])
+            alone = fit_temperature(others[i], prior=prior, start=near, tol=1e-3).map
+            without[i] = alone._replace(slope=np.where(likelihood.seen, alone.slope, start.slope))
+    curvature = None
     for penalty in penalties:
-        if penalty is not penalties[0]:
-            objective = objective.under(penalty, at)
-        fitted = fit_map(objective, at, gtol, max_iter, ftol)
+        objective = Objective(likelihood, family, penalty, at, curvature)
+        curvature = objective.curvature
+        fitted = fit_map(objective, likelihood, at, gtol, max_iter, ftol)
         at = fitted.map
-        if exact or family.slope == "matrix":
+        if exact or matrix:
+            outside = copy(objective)
             for i, rows in enumerate(others):
-                outside = objective.on(rows, alone=exact)
-                without[i] = fit_map(outside, without[i], gtol, max_iter, ftol).map
+                outside.seen = rows.seen if exact else objective.seen
+                without[i] = fit_map(outside, rows, without[i], gtol, max_iter, ftol).map
         else:
-            without = _without_folds(objective, at, own, others)
-        nats = sum(rows.value(near) for rows, near in zip(own, without, strict=True))
-        yield CrossFit(penalty, fitted, tuple(without), float(nats))
+            without = _without_folds(objective, likelihood, at, own, others)
+        nats = 0.0
+        for rows, near_by in zip(own, without, strict=True):
+            nats += rows.value(near_by)
+        yield CrossFit(penalty, fitted, tuple(without), nats)
         least = min(least, nats)
         if nats > max(before, least + HOPELESS):
             return
@@ -266,6 +303,7 @@ def fit_path(
 
 def _without_folds(
     objective: Objective,
+    likelihood: LabelLikelihood,
     at: ScoreMap,
     own: Sequence[LabelLikelihood],
     others: Sequence[LabelLikelihood],
@@ -275,149 +313,119 @@ def _without_folds(
     The first follows the gradient of the fold alone; the second corrects it by what the gradient
     has become (one BFGS update).
     """
-    omega, found = objective.pack(at), []
-    gradients = [objective.on(fold, Penalty())(omega)[1] for fold in own]
-    total = objective.on(objective.likelihood.on([]))(omega)[1] + sum(gradients)
+    origin, found, gradients = objective.parameters(at), list[ScoreMap](), list[Vector]()
+    nowhere = np.zeros(origin.size)
+    _, total = objective(nowhere, origin, likelihood.on([]))
+    pull = total.copy()  # of the penalty alone
+    for fold in own:
+        gradients.append(objective(nowhere, origin, fold)[1] - pull)
+        total += gradients[-1]
     for gradient, rows in zip(gradients, others, strict=True):
         before = total - gradient if len(own) > 1 else total
-        step = -before * (objective.likelihood.total / rows.total)
-        after = objective.on(rows)(omega + step)[1]
+        step = -before * (likelihood.total / rows.total)
+        after = objective(step, origin, rows)[1]
         change = after - before
         length = float(step @ change)
         if length > 0:
             along = float(step @ after) / length
             turned = after - along * change
             step = step - turned + (float(change @ turned) / length - along) * step
-        found.append(objective.unpack(omega + step))
+        found.append(objective.map_at(step, origin))
     return found
 
 
-class DenseMetric:
-    """Coordinates in which the Hessian at the start is the identity.
+def ridges_of(ridge: Any) -> tuple[float, ...]:
+    """Return the penalties on biases to choose from, the strongest first.
 
-    LAPACK is called directly: SciPy's checks of its input take longer than a small solve.
+    `ridge` is a number, "cv" for all of `RIDGE_GRID`, or None for none.
     """
-
-    def __init__(self, curvature: Vector, family: Family, n_classes: int, penalty: Penalty) -> None:
-        matrix = curvature.copy()
-        n_slopes = matrix.shape[0] - n_classes * family.bias
-        slopes, even = slice(0, n_slopes), np.ones(n_slopes)
-        if family.slope == "matrix":
-            even = np.eye(n_classes).ravel()
-        mean = np.outer(even, even) / even.sum()
-        if n_slopes > 1:
-            matrix[slopes, slopes] += penalty.slope * (np.eye(n_slopes) - mean)
-        matrix[slopes, slopes] += penalty.temperature / even.sum() * mean
-        diagonal = np.arange(n_slopes, matrix.shape[0])
-        matrix[diagonal, diagonal] += penalty.bias
-        # it may be singular, up to rounding in float32
-        unit = np.sqrt(np.maximum(matrix.diagonal(), 0.0) + 1e-7)
-        scaled = matrix / np.outer(unit, unit)
-        self.factor = np.asfortranarray(np.diag(unit))
-        for jitter in (1e-7, 1e-5, 1e-3):
-            try:
-                factor = cholesky(scaled + jitter * np.eye(unit.size), lower=True)
-            except LinAlgError:
-                continue
-            self.factor = np.asfortranarray(unit[:, None] * factor)
-            break
-
-    def whiten(self, theta: Vector) -> Vector:
-        return self.factor.T @ theta
-
-    def restore(self, omega: Vector) -> Vector:
-        return np.asarray(dtrtrs(self.factor, omega, lower=1, trans=1)[0])
-
-    def whiten_gradient(self, gradient: Vector) -> Vector:
-        return np.asarray(dtrtrs(self.factor, gradient, lower=1)[0])
+    if not ridge:
+        return (0.0,)
+    if not isinstance(ridge, str):
+        return (check_positive(ridge, "ridge"),)
+    check_choice(ridge, ("cv",), "ridge")
+    return RIDGE_GRID
 
 
-class DiagonalMetric:
-    """Coordinates in units of the curvature of each parameter, or of slope and bias of a class.
+def cross_fit(
+    likelihood: LabelLikelihood,
+    family: Family,
+    start: ScoreMap,
+    ridges: Sequence[float],
+    folds: Sequence[slice],
+    *,
+    max_iter: int = 1000,
+) -> CrossFit:
+    """Choose the ridge of least loss out of fold, of equals the strongest."""
+    penalties = [Penalty(ridge) for ridge in ridges]
+    found = fit_path(
+        likelihood, family, start, penalties, folds, gtol=CV_GTOL, max_iter=max_iter, exact=True
+    )
+    return min(found, key=lambda one: one.nats)
 
-    These are the slope and the height of the line `slope * z + bias` at a pivot, where their
-    estimates are independent.
+
+def dense_metric(curvature: Vector, even: Vector, penalty: Penalty) -> Vector:
+    """Return coordinates in which the Hessian and its penalty are the identity.
+
+    `even` is 1 for the slopes of which the penalty keeps the mean, and 0 for those between classes.
     """
-
-    def __init__(
-        self, curvature: tuple[Vector, Vector], family: Family, n_classes: int, penalty: Penalty
-    ) -> None:
-        diagonal, mixed = curvature[0].copy(), curvature[1]
-        self.n_slopes = diagonal.size - n_classes * family.bias
-        slopes, biases = diagonal[: self.n_slopes], diagonal[self.n_slopes :]
-        slopes += penalty.slope + penalty.temperature / self.n_slopes**2
-        biases += penalty.bias
-        diagonal += 1e-7 * diagonal.mean() + 1e-7
-        self.pivot = np.zeros(0)
-        if biases.size == slopes.size:
-            self.pivot = mixed / biases
-            slopes -= (1 - 1e-7) * self.pivot * mixed
-        self.unit = np.sqrt(diagonal)
-
-    def whiten(self, theta: Vector) -> Vector:
-        return self._moved(theta, 1.0) * self.unit
-
-    def restore(self, omega: Vector) -> Vector:
-        return self._moved(omega / self.unit, -1.0)
-
-    def whiten_gradient(self, gradient: Vector) -> Vector:
-        gradient = gradient.copy()
-        if self.pivot.size:
-            gradient[: self.n_slopes] -= self.pivot * gradient[self.n_slopes :]
-        return gradient / self.unit
-
-    def _moved(self, theta: Vector, sign: float) -> Vector:
-        """Return biases as heights at the pivots, or back."""
-        theta = theta.copy()
-        if self.pivot.size:
-            theta[self.n_slopes :] += sign * self.pivot * theta[: self.n_slopes]
-        return theta
+    matrix, size, n_slopes = curvature.copy(), curvature.shape[0], even.size
+    slopes, mean = slice(0, n_slopes), np.outer(even, even) / even.sum()
+    if n_slopes > 1:
+        matrix[slopes, slopes] += penalty.slope * (np.eye(n_slopes) - mean)
+    matrix[slopes, slopes] += penalty.temperature / even.sum() * mean
+    biases = np.arange(n_slopes, size)
+    matrix[biases, biases] += penalty.bias
+    # it may be singular, up to rounding in float32
+    unit = np.sqrt(np.maximum(matrix.diagonal(), 0.0) + 1e-7)
+    scaled = matrix / np.outer(unit, unit)
+    for jitter in (1e-7, 1e-5, 1e-3):
+        try:
+            factor = cholesky(scaled + jitter * np.eye(size), lower=True)
+        except LinAlgError:
+            continue
+        return np.asarray(dtrtri(unit[:, None] * factor, lower=1)[0]).T
+    return np.diag(1 / unit)
 
 
-class KroneckerMetric:
-    """Coordinates in which the product of mean covariances of labels and features is the identity.
+def diagonal_metric(curvature: tuple[Vector, Vector], n_slopes: int, penalty: Penalty) -> Any:
+    """Return coordinates in units of the curvature of each parameter, or of a class.
+
+    Where each class has a slope and a bias, these are the slope and the height of the line
+    `slope * z + bias` at a pivot, where their estimates are independent.
+    """
+    diagonal, mixed = curvature[0].copy(), curvature[1]
+    slopes, biases = diagonal[:n_slopes], diagonal[n_slopes:]
+    slopes += penalty.slope + penalty.temperature / n_slopes**2
+    biases += penalty.bias
+    diagonal += 1e-7 * diagonal.mean() + 1e-7
+    if n_slopes == 1:
+        return diags_array(1 / np.sqrt(diagonal))
+    pivot = mixed / biases
+    slopes -= (1 - 1e-7) * pivot * mixed
+    unit = 1 / np.sqrt(diagonal)
+    return diags_array([unit, -pivot * unit[:n_slopes]], offsets=[0, -n_slopes])
+
+
+def kronecker_metric(factors: tuple[Vector, Vector], penalty: Penalty) -> LinearOperator:
+    """Return coordinates for the product of mean covariances of labels and features.
 
     Features are scaled so that a penalty on slopes is one on the biases.
     """
+    covariance, products = factors
+    spread = np.sqrt(penalty.slope / penalty.bias) if penalty.slope and penalty.bias else 1.0
+    scale = np.append(np.full(covariance.shape[0], spread), 1.0)[:, None]
+    labels, of_labels = eigh(covariance)
+    features, of_features = eigh(products / (scale * scale.T))
+    curvature = np.outer(np.maximum(features, 0.0), np.maximum(labels, 0.0)) + penalty.bias
+    root = np.sqrt(curvature + 1e-7 * curvature.mean() + 1e-7)
 
-    def __init__(
-        self, factors: tuple[Vector, Vector], _: Family, n_classes: int, penalty: Penalty
-    ) -> None:
-        covariance, products = factors
-        spread = np.sqrt(penalty.slope / penalty.bias) if penalty.slope and penalty.bias else 1.0
-        self.scale = np.append(np.full(n_classes, spread), 1.0)[:, None]
-        labels, self.of_labels = eigh(covariance)
-        features, self.of_features = eigh(products / (self.scale * self.scale.T))
-        curvature = np.outer(np.maximum(features, 0.0), np.maximum(labels, 0.0)) + penalty.bias
-        self.root = np.sqrt(curvature + 1e-7 * curvature.mean() + 1e-7)
+    def restore(omega: Vector) -> Vector:
+        turned = of_features @ (omega.reshape(root.shape) / root) @ of_labels.T
+        return np.ravel(turned / scale)
 
-    def whiten(self, theta: Vector) -> Vector:
-        scaled = theta.reshape(self.root.shape) * self.scale
-        return np.ravel(self.root * (self.of_features.T @ scaled @ self.of_labels))
+    def whiten(gradient: Vector) -> Vector:
+        scaled = gradient.reshape(root.shape) / scale
+        return np.ravel(of_features.T @ scaled @ of_labels / root)
 
-    def restore(self, omega: Vector) -> Vector:
-        turned = omega.reshape(self.root.shape) / self.root
-        return np.ravel(self.of_features @ turned @ self.of_labels.T / self.scale)
-
-    def whiten_gradient(self, gradient: Vector) -> Vector:
-        scaled = gradient.reshape(self.root.shape) / self.scale
-        return np.ravel((self.of_features.T @ scaled @ self.of_labels) / self.root)
-
-
-def _exhausted(n_iter: int) -> str:
-    return (
-        f"it stopped after {n_iter} iterations; raise max_iter, or choose a calibrator with fewer "
-        "parameters, as this one may have no finite optimum on so few samples"
-    )
-
-
-__all__ = [
-    "TEMPERATURE",
-    "CrossFit",
-    "FittedMap",
-    "Objective",
-    "Penalty",
-    "fit_map",
-    "fit_path",
-    "fit_temperature",
-]
+    return LinearOperator((root.size, root.size), restore, whiten, dtype=float)

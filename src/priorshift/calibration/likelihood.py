@@ -9,13 +9,12 @@ validation set whose class balance is not the training set's.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from priorshift._typing import Indices, Mask, Vector
-from priorshift.border import BLOCK_BYTES, LockFree, as_generator, row_blocks
+from priorshift._typing import Indices, Vector
+from priorshift.border import BLOCK_BYTES, as_generator, row_blocks
 
 IMPOSSIBLE = -1e300
 """A score whose exp is exactly 0, while 0 * IMPOSSIBLE is not NaN."""
@@ -34,95 +33,61 @@ class ScoreMap(NamedTuple):
     bias: Vector
 
 
-class Family(NamedTuple):
-    """The maps of one calibrator: its kind of slope, and whether it has biases.
+Family = Literal["bcts", "vs", "ms"]
+"""Maps with a bias per class, and one slope for all classes, one per class, or a matrix of them.
 
-    A slope for all classes is a reciprocal temperature: its parameter is the logarithm, so that it
-    stays above 0.
-    """
-
-    slope: Literal["shared", "vector", "matrix"]
-    bias: bool
-
-    def shaped(self, of: ScoreMap) -> ScoreMap:
-        """Return a map with the slopes of the family: a temperature is a matrix too."""
-        if self.slope == "matrix" and of.slope.ndim == 1:
-            return of._replace(slope=np.diag(of.slope))
-        return of
-
-    def parameters(self, of: ScoreMap) -> Vector:
-        """Return the free numbers of a map."""
-        slope = np.log(of.slope[:1]) if self.slope == "shared" else of.slope.ravel()
-        return np.concatenate([slope, of.bias]) if self.bias else np.array(slope, dtype=float)
-
-    def map(self, theta: Vector, n_classes: int) -> ScoreMap:
-        """Return the map that has these parameters."""
-        split = theta.size - n_classes * self.bias
-        slope = theta[:split]
-        if self.slope == "shared":
-            slope = np.full(n_classes, np.exp(np.clip(slope[0], *LOG_SLOPES)))
-        elif self.slope == "matrix":
-            slope = slope.reshape(n_classes, n_classes)
-        return ScoreMap(slope, theta[split:] if self.bias else np.zeros(n_classes))
-
-    def gradient(self, of: ScoreMap, at: ScoreMap) -> Vector:
-        """Return the gradient in the parameters: the transpose of the derivative of `map`."""
-        slope = of.slope.ravel()
-        if self.slope == "shared":
-            slope = slope.sum(keepdims=True) * at.slope[0]
-        return np.concatenate([slope, of.bias]) if self.bias else slope
+One slope is a reciprocal temperature: its parameter is the logarithm, so that it stays above 0.
+"""
 
 
-TEMPERATURE = Family("shared", bias=False)
-
-
-@dataclass(frozen=True)
 class LabelLikelihood:
     """The negative log-likelihood of labels `y` in nats, a convex function of the map.
 
     `z` holds one row per class and one column per sample: sums over classes are then sums of long
-    vectors. `parts` are the samples to go over, all of them by default. Sums over samples are in
-    float64, whatever the precision of `z`.
+    vectors. `parts` are the samples to go over, all of them by default; `total` is their weight,
+    and `seen` tells which classes they have. Sums over samples are in float64, whatever the
+    precision of `z`.
     """
 
-    z: Any
-    y: Indices
-    weight: Vector
-    offset: Vector
-    parts: tuple[slice, ...] | None = None
+    def __init__(
+        self,
+        z: Any,
+        y: Indices,
+        weight: Vector,
+        offset: Vector,
+        parts: Sequence[slice] | None = None,
+    ) -> None:
+        self.z, self.y, self.weight, self.offset = z, y, weight, offset
+        self.parts = [slice(0, y.size)] if parts is None else parts
+        counts = np.zeros(offset.size)
+        for rows in self.parts:
+            counts += np.bincount(y[rows], weight[rows], offset.size)
+        self.total, self.seen = float(counts.sum()) or 1.0, counts > 0
+        self._equal = bool((weight == 1).all())
 
     def on(self, parts: Sequence[slice]) -> "LabelLikelihood":
         """Return the likelihood of some of the samples."""
-        return LabelLikelihood(self.z, self.y, self.weight, self.offset, tuple(parts))
+        return LabelLikelihood(self.z, self.y, self.weight, self.offset, parts)
 
-    def without(self, folds: Sequence[slice]) -> Iterator["LabelLikelihood"]:
-        """Yield for each fold the likelihood of the others; a single fold stands for itself."""
-        for fold in folds:
-            around = (slice(0, fold.start), slice(fold.stop, self.y.size))
-            yield self.on([part for part in around if part.start < part.stop] or [fold])
-
-    @LockFree
-    def total(self) -> float:
-        """The sum of weights."""
-        return float(sum(self.weight[rows].sum() for rows in self._parts())) or 1.0
-
-    @LockFree
-    def seen(self) -> Mask:
-        """Which classes have samples."""
-        size = self.offset.size
-        counts = (np.bincount(self.y[r], self.weight[r], size) for r in self._parts())
-        return sum(counts, np.zeros(size)) > 0
+    def without(self, fold: slice) -> "LabelLikelihood":
+        """Return the likelihood of all samples but a fold; a single fold stands for itself."""
+        if fold.stop - fold.start == self.y.size:
+            return self
+        return self.on([slice(0, fold.start), slice(fold.stop, self.y.size)])
 
     def value(self, at: ScoreMap) -> float:
         """Return the likelihood alone."""
-        return sum(float(weight @ losses) for _, weight, losses, _ in self._blocks(at))
+        value = 0.0
+        for _, _, weight, losses, _ in self._blocks(at):
+            value += float(weight @ losses)
+        return value
 
     def value_and_gradient(self, at: ScoreMap) -> tuple[float, ScoreMap]:
         """Return the likelihood and its gradient in slopes and biases."""
         value, slope, bias = 0.0, np.zeros(at.slope.shape), np.zeros(self.offset.size)
-        for rows, weight, losses, residuals in self._blocks(at):
+        for rows, places, weight, losses, residuals in self._blocks(at):
             value += float(weight @ losses)
-            residuals.reshape(-1)[self._places(rows)] -= 1
+            residuals.reshape(-1)[places] -= 1
             if not self._equal:
                 residuals *= weight.astype(residuals.dtype)
             bias += residuals.sum(axis=1)
@@ -135,7 +100,7 @@ class LabelLikelihood:
     def along_slope(self, at: ScoreMap) -> tuple[float, float, float]:
         """Return the likelihood and its first two derivatives in one slope for all classes."""
         value = first = second = 0.0
-        for rows, weight, losses, proba in self._blocks(at):
+        for rows, _, weight, losses, proba in self._blocks(at):
             z = self.z[:, rows]
             proba *= z
             mean = proba.sum(axis=0)
@@ -147,40 +112,32 @@ class LabelLikelihood:
         return value, first, second
 
     def curvature(self, at: ScoreMap, family: Family) -> Vector:
-        """Return the Hessian in the parameters of a family."""
-        if family.slope == "matrix":
-            return self._curvature_of_matrix(at)
-        K, shared = self.offset.size, family.slope == "shared"
-        n_slopes = 1 if shared else K
-        size = n_slopes + K * family.bias
-        hessian, diagonal = np.zeros((size, size)), np.zeros((3, K))
-        for rows, weight, _, proba in self._blocks(at):
+        """Return the Hessian in the parameters of a family, but for matrices."""
+        K, shared = self.offset.size, family == "bcts"
+        n = 1 if shared else K
+        hessian = np.zeros((n + K, n + K))
+        flat, mixed, square = np.zeros((3, K))
+        for rows, _, weight, _, proba in self._blocks(at):
             z, w = self.z[:, rows], weight.astype(proba.dtype)
             steep = proba * z
-            diagonal[0] += proba @ w
-            diagonal[1] += steep @ w
-            diagonal[2] += np.einsum("ij,ij,j->i", steep, z, w)
+            flat += proba @ w
+            mixed += steep @ w
+            square += np.einsum("ij,ij,j->i", steep, z, w)
             if shared:
                 steep = steep.sum(axis=0, keepdims=True)
-            factors = np.vstack([steep, proba]) if family.bias else steep
-            factors *= np.sqrt(w)
+            factors = np.vstack([steep, proba]) * np.sqrt(w)
             hessian -= factors @ factors.T
-        flat, mixed, square = diagonal
-        slopes, biases = np.arange(n_slopes), n_slopes + np.arange(K * family.bias)
-        if shared:
-            hessian[0, 0] += square.sum()
-            hessian[0, biases] += mixed[: biases.size]
-            hessian[biases, 0] += mixed[: biases.size]
-            hessian[0] *= at.slope[0]  # its parameter is a logarithm
+        slopes = np.ones((1, K)) if shared else np.eye(K)  # of the classes
+        hessian[:n, :n] += slopes * square @ slopes.T
+        hessian[:n, n:] += slopes * mixed
+        hessian[n:, :n] += (slopes * mixed).T
+        hessian[n:, n:] += np.diag(flat)
+        if shared:  # its parameter is a logarithm
+            hessian[0] *= at.slope[0]
             hessian[:, 0] *= at.slope[0]
-        else:
-            hessian[slopes, slopes] += square
-            hessian[slopes[: biases.size], biases] += mixed[: biases.size]
-            hessian[biases, slopes[: biases.size]] += mixed[: biases.size]
-        hessian[biases, biases] += flat[: biases.size]
         return hessian
 
-    def _curvature_of_matrix(self, at: ScoreMap) -> Vector:
+    def curvature_of_matrix(self, at: ScoreMap) -> Vector:
         r"""Return :math:`\sum_i w_i\, x_i x_i^T \otimes (\mathrm{diag}\, p_i - p_i p_i^T)`.
 
         Features x are z and 1. All products of two features by all products of two probabilities
@@ -190,7 +147,7 @@ class LabelLikelihood:
         one, other = np.triu_indices(K + 1)
         first, second = np.triu_indices(K)
         sums = np.zeros((one.size, first.size))
-        for rows, weight, _, proba in self._blocks(at):
+        for rows, _, weight, _, proba in self._blocks(at):
             features = np.vstack([self.z[:, rows], np.ones_like(proba[:1])])
             covariances = -proba[first] * proba[second]
             covariances[first == second] += proba
@@ -208,17 +165,17 @@ class LabelLikelihood:
         Beside it, what couples slope and bias of each class: nothing where the slope is shared.
         """
         flat, mixed, steep = np.zeros((3, self.offset.size))
-        for rows, weight, _, proba in self._blocks(at):
+        for rows, _, weight, _, proba in self._blocks(at):
             z = self.z[:, rows]
             proba *= (1 - proba) * weight.astype(proba.dtype)
             flat += proba.sum(axis=1)
             proba *= z
             mixed += proba.sum(axis=1)
             steep += np.einsum("ij,ij->i", proba, z)
-        if family.slope == "shared":
+        if family == "bcts":
             steep = np.array([at.slope[0] ** 2 * self.along_slope(at)[2]])
             mixed[:] = 0.0
-        return (np.concatenate([steep, flat]) if family.bias else steep), mixed
+        return np.concatenate([steep, flat]), mixed
 
     def factors(self, at: ScoreMap) -> tuple[Vector, Vector]:
         """Return the factors A, B whose Kronecker product is close to a matrix map's Hessian.
@@ -227,7 +184,7 @@ class LabelLikelihood:
         """
         K = self.offset.size
         covariance, products = np.zeros((K, K)), np.zeros((K + 1, K + 1))
-        for rows, weight, _, proba in self._blocks(at):
+        for rows, _, weight, _, proba in self._blocks(at):
             root = np.sqrt(weight).astype(proba.dtype)
             proba *= root
             covariance += np.diag(proba @ root) - proba @ proba.T
@@ -235,38 +192,31 @@ class LabelLikelihood:
             products += features @ features.T
         return covariance / self.total, products
 
-    @LockFree
-    def _equal(self) -> bool:
-        return bool((self.weight == 1).all())
+    def _blocks(self, at: ScoreMap) -> Iterator[tuple[slice, Indices, Vector, Vector, Any]]:
+        """Pass over the samples: weights, losses, probabilities (yours to overwrite).
 
-    def _places(self, rows: slice) -> Indices:
-        """Return where the entries of the labels are in a block of some samples, row after row."""
-        size = rows.stop - rows.start
-        return np.multiply(self.y[rows], size, dtype=np.intp) + np.arange(size)
-
-    def _parts(self) -> tuple[slice, ...]:
-        return (slice(0, self.y.size),) if self.parts is None else self.parts
-
-    def _blocks(self, at: ScoreMap) -> Iterator[tuple[slice, Vector, Vector, Any]]:
-        """Pass over the samples: weights, losses, probabilities (yours to overwrite)."""
+        Before these, rows, and where the entries of their labels are, probabilities in a row.
+        """
         dtype = self.z.dtype
         slope = at.slope.T.astype(dtype)
         lowest = -1e-8 * float(np.finfo(dtype).max)  # IMPOSSIBLE may be too low for float32
         shift = np.maximum(at.bias + self.offset, lowest).astype(dtype)[:, None]
         block_bytes = max(BLOCK_BYTES, 8 * self.z.shape[0] * LEAST_COLUMNS)
-        for part in self._parts():
+        for part in self.parts:
             for rows in row_blocks(part, self.z.shape[0], block_bytes):
                 z = self.z[:, rows]
-                scores = (  # row after row, as `_places` takes them to be
+                scores = (  # row after row, as `places` takes them to be
                     slope @ z if slope.ndim == 2 else np.multiply(z, slope[:, None], order="C")
                 )
                 scores += shift
                 scores -= scores.max(axis=0)
-                labelled = scores.reshape(-1)[self._places(rows)]
+                n = rows.stop - rows.start
+                places = np.multiply(self.y[rows], n, dtype=np.intp) + np.arange(n)
+                labelled = scores.reshape(-1)[places]
                 np.exp(scores, out=scores)
                 mass = scores.sum(axis=0)
                 scores /= mass
-                yield rows, self.weight[rows], np.log(mass) - labelled, scores
+                yield rows, places, self.weight[rows], np.log(mass) - labelled, scores
 
 
 def rebalance(
@@ -298,3 +248,23 @@ def deal_folds(y: Indices, n_folds: int, stratified: bool, random_state: Any) ->
     folds = np.empty(y.size, dtype=np.intp)
     folds[order] = np.arange(y.size) % n_folds
     return folds
+
+
+def by_fold(
+    y: Indices, n_folds: int, stratified: bool, random_state: Any, groups: Indices | None = None
+) -> tuple[Indices, tuple[slice, ...]]:
+    """Return rows ordered fold by fold, and where each fold lies.
+
+    Rows of one group stay together: the largest groups first, each to the smallest fold.
+    """
+    folds = deal_folds(y, min(n_folds, y.size), stratified, random_state)
+    if groups is not None and groups.max(initial=0) > 0:
+        size = np.bincount(groups)
+        filled, fold_of = np.zeros(min(n_folds, size.size)), np.zeros(size.size, np.intp)
+        for group in np.argsort(-size, kind="stable"):
+            fold_of[group] = filled.argmin()
+            filled[fold_of[group]] += size[group]
+        folds = fold_of[groups]
+    order = np.argsort(folds, kind="stable").astype(np.min_scalar_type(y.size))  # it is kept
+    ends = np.cumsum(np.bincount(folds)).tolist()
+    return order, tuple(slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))

@@ -160,17 +160,17 @@ def apply_each(calibrations: Sequence[Calibration], values: Floats) -> Iterator[
 
     Logarithms above a floor are taken once: most maps share a floor.
     """
-    taken: list[tuple[float | Vector, Any]] = []
+    logs: dict[bytes, Any] = {}
     for given in calibrations:
         average = (
             CalibrationAverage((given,), (1.0,)) if isinstance(given, CalibrationMap) else given
         )
         calibrated = np.zeros_like(values)
         for weight, one in zip(average.weights, average.maps, strict=True):
-            z = next((z for floor, z in taken if np.array_equal(floor, one.floor)), None)
-            if z is None:
-                z = floored_log(values, one.floor)
-                taken.append((one.floor, z))
+            key = np.asarray(one.floor, np.float64).tobytes()
+            if key not in logs:
+                logs[key] = floored_log(values, one.floor)
+            z = logs[key]
             slope = one.slope.astype(z.dtype, copy=False)
             for rows in row_blocks(*values.shape):
                 block = z[rows] * slope if slope.ndim == 1 else z[rows] @ slope

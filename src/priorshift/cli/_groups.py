@@ -12,7 +12,7 @@ import numpy as np
 
 from priorshift._typing import Labels
 from priorshift.assessment import Assessment
-from priorshift.border import draw_judged_rows
+from priorshift.border import draw_rows
 from priorshift.cli import _options as options
 from priorshift.cli._adapt import write_copy
 from priorshift.cli._console import busy, hand_out, note, say, show_table
@@ -190,7 +190,7 @@ def _judge(
     if found.interval is None:
         with suppress(ValueError):  # standard errors, where the method has any
             found = estimate(confidence_level=CONFIDENCE_LEVEL)
-    index, y = draw_judged_rows(labels.size, found.classes.size), data.target_labels
+    index, y = draw_rows(labels.size, found.classes.size), data.target_labels
     y_proba = data.rows.take(index)
     codes = np.unique(labels, return_inverse=True)[1][index]
     by_group = np.argsort(codes, kind="stable")

@@ -40,7 +40,7 @@ def read_rows(
             f"{rows.shape[1]} columns of predictions. " + explain_classes(files, columns)
         )
     small = in_memory or rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES
-    if small and not border.is_array(rows):
+    if small and isinstance(rows, border.Table):
         rows = file.values(columns)
     try:
         if rows.shape[1] < 2:
@@ -56,7 +56,7 @@ def read_rows(
 
 
 def _softmax(where: str, logits: Floats) -> Floats:
-    checked = border.check_logits(logits, name=where).values
+    checked = border.check_outputs(logits, from_proba=False, name=where).values
     return reweight(checked, np.ones(checked.shape[1]), from_logits=True)
 
 

@@ -34,7 +34,6 @@ from priorshift.border import (
     NO_PRIOR,
     Rows,
     check_positive,
-    judged_rows,
     row_blocks,
     sample_rows,
     some,
@@ -368,12 +367,12 @@ class Auto(CalibratedMean):
     def _estimate_within(
         self, y_proba: Rows, dense: Rows, request: IntervalRequest
     ) -> tuple[PriorEstimate, PriorInterval]:
-        known = self._read(judged_rows(y_proba))
+        known = self._read(sample_rows(y_proba))
         found = self._estimate(y_proba, known)
         return found, self._interval(dense, found, request, known)
 
     def _estimate(self, y_proba: Rows, known: Reading | None = None) -> PriorEstimate:
-        n_target, y_proba = y_proba.shape[0], judged_rows(y_proba)
+        n_target, y_proba = y_proba.shape[0], sample_rows(y_proba)
         n, source = y_proba.shape[0], self._balance.priors
         read = known or self._read(y_proba)
         shares = read.shares
@@ -520,7 +519,7 @@ class Auto(CalibratedMean):
             return super()._interval(y_proba, found, request)
         if request.method == "bayesian":
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
-        looked_at = judged_rows(y_proba)
+        looked_at = sample_rows(y_proba)
         shares, calibrated, _, beliefs = known or self._read(looked_at)
         spread = _variance([one.priors for one in beliefs], beliefs)
         sizes = looked_at.shape[0], len(self._calibration.folds)

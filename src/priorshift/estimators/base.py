@@ -15,14 +15,14 @@ from priorshift._typing import Mask, Vector
 from priorshift.border import (
     NO_PRIOR,
     Rows,
-    check_alpha,
+    Table,
+    as_array,
     check_choice,
     check_count,
-    check_counts,
+    check_numbers,
     check_positive,
     check_source_mass,
     dense,
-    is_array,
     order_in_words,
     some,
 )
@@ -51,11 +51,10 @@ from priorshift.solvers import (
     maximise,
     undetermined,
 )
+from priorshift.text import brief
 
 Batch = Literal["counts", "calibrated"]
 """How the priors of many groups are estimated together."""
-
-UNKNOWN_SOURCE = "unknown: a confusion matrix alone does not tell them"
 
 
 class PriorEstimator(BaseEstimator):
@@ -175,7 +174,12 @@ class PriorEstimator(BaseEstimator):
     def _hyper_prior(self) -> Vector:
         """Alpha of the Dirichlet hyper-prior per class; 1 where there is none."""
         K = self.classes_.size
-        return check_alpha(self.alpha, K) if hasattr(self, "alpha") else np.ones(K)
+        if not hasattr(self, "alpha"):
+            return np.ones(K)
+        alpha = check_numbers(self.alpha, ((), (K,)), "alpha", "one for all, or one per class")
+        if not (alpha > 0).all():
+            raise ValueError(f"alpha must be finite and above 0; got {brief(self.alpha)}.")
+        return np.broadcast_to(alpha, (K,))
 
     # Fitting
 
@@ -233,7 +237,7 @@ class PriorEstimator(BaseEstimator):
         )
         rows = evidence.rows
         # rows that are read in blocks are not kept
-        kept = rows is None or is_array(rows.y_proba)
+        kept = rows is None or not isinstance(rows.y_proba, Table)
         self._settle(evidence if kept else replace(evidence, rows=None))
         if rows is not None:
             if (said := order_in_words(rows.y_proba, rows.y, self.classes_)) is not None:
@@ -242,56 +246,38 @@ class PriorEstimator(BaseEstimator):
         return self
 
     def partial_fit(
-        self,
-        y_proba: ArrayLike | None = None,
-        y: ArrayLike | None = None,
-        *,
-        y_pred: ArrayLike | None = None,
-        source_priors: Any = None,
-        source_label_priors: Any = None,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        self, y_proba: ArrayLike | None = None, y: ArrayLike | None = None, **given: Any
     ) -> Self:
         """Add a batch of validation data; only what the method needs of it is kept.
 
-        The first call needs `classes` and accepts source priors as `fit` does. The result does not
-        depend on how you cut the data into batches: it is that of one `fit` on all of them. Methods
-        that need more than sums over rows, such as Auto, have `fit` alone.
+        Arguments are those of `fit`. The first call needs `classes` and accepts source priors,
+        later ones have neither. The result does not depend on how you cut the data into batches:
+        it is that of one `fit` on all of them. Methods that need more than sums over rows, such as
+        Auto, have `fit` alone.
         """
         if self._keeps_rows:
             raise ValueError(
                 f"{type(self).__name__} needs the rows of all of validation at once; use fit."
             )
-        before = None
-        if hasattr(self, "classes_"):
-            before = self._evidence
-            if source_priors is not None or source_label_priors is not None:
+        before, classes = getattr(self, "_evidence", None), given.get("classes")
+        sources = ("source_priors", "source_label_priors")
+        if before is None and classes is None:
+            raise ValueError("the first partial_fit needs classes= in the order of columns.")
+        if before is not None:
+            if given.keys() & sources:
                 raise ValueError(
                     "source_priors and source_label_priors belong to the first partial_fit; leave "
                     "them out of later ones."
                 )
-            if classes is not None and list(classes) != before.classes.tolist():  # type: ignore[arg-type]
+            if classes is not None and list(classes) != before.classes.tolist():
                 raise ValueError(
                     f"classes must stay those of the first partial_fit, in its order: "
                     f"{some(before.classes.tolist())}."
                 )
-            classes = before.classes
-            source_priors, source_label_priors = before.source_priors, before.source_label_priors
-        elif classes is None:
-            raise ValueError("the first partial_fit needs classes= in the order of columns.")
-        evidence = read_evidence(
-            self,
-            y_proba,
-            y,
-            y_pred=y_pred,
-            source_priors=source_priors,
-            source_label_priors=source_label_priors,
-            classes=classes,
-            sample_weight=sample_weight,
-        )
+            given |= {name: getattr(before, name) for name in ("classes", *sources)}
+        evidence = read_evidence(self, y_proba, y, **given)
         evidence = replace(evidence, rows=None, named=False)  # batches may be frames or not
-        evidence = evidence if before is None else before + evidence
-        return self._settle(evidence)
+        return self._settle(evidence if before is None else before + evidence)
 
     def _learn(self, evidence: Evidence) -> dict[str, Any]:
         """Return fitted attributes by name: the denominator of the ratio, and where it comes from.
@@ -328,8 +314,6 @@ class PriorEstimator(BaseEstimator):
             self.confusion_ = evidence.confusion
         for name, value in learned.items():
             setattr(self, name, value)
-        if not evidence.source_known:
-            self.source_priors_from_ = UNKNOWN_SOURCE
         self.source_label_priors_ = source if labels is None else labels
         return self
 
@@ -515,7 +499,8 @@ class PriorEstimator(BaseEstimator):
                 "counts must be DecisionCounts, as DecisionCounts.from_arrays(y_proba, "
                 f"decision=...) returns; got {type(counts).__name__}."
             )
-        values = check_counts(counts)
+        values = as_array(counts, "counts")
+        values = check_numbers(values, ((values.size,),), "counts", "one per class", least=0)
         if (values % 1).any():
             raise ValueError(
                 "counts must be whole numbers, how often each class was decided for; got "
@@ -539,15 +524,7 @@ class PriorEstimator(BaseEstimator):
             found = replace(found, cautions=(*found.cautions, exact))
         return found
 
-    def adapt(
-        self,
-        y_proba: ArrayLike,
-        *,
-        strength: float = 1.0,
-        y_target: ArrayLike | None = None,
-        unlabelled: Any = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> NDArray[Any]:
+    def adapt(self, y_proba: ArrayLike, *, strength: float = 1.0, **target: Any) -> NDArray[Any]:
         """Estimate the target priors and adapt the same predictions to them.
 
         Rows whose label is known are adapted like all others: labels only help the estimate.
@@ -558,12 +535,11 @@ class PriorEstimator(BaseEstimator):
             Predicted probabilities on the target.
         strength : float in [0, 1], default=1
             How far to go: see `PriorEstimate.adapt`.
-        y_target, unlabelled, sample_weight
-            As for `estimate`.
+        **target
+            Labels of the target, `y_target`, with `unlabelled` and `sample_weight`: as for
+            `estimate`.
         """
-        shift = self.estimate(
-            y_proba, y_target=y_target, unlabelled=unlabelled, sample_weight=sample_weight
-        )
+        shift = self.estimate(y_proba, **target)
         # what there was to warn of is said
         return replace(shift, named=False).adapt(y_proba, strength=strength)
 

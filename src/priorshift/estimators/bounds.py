@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from priorshift._typing import Floats, Vector
-from priorshift.border import DENSE_CLASSES, Rows, is_wide, require_array, some
+from priorshift.border import DENSE_CLASSES, Rows, Table, is_wide, some
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import DecisionCounts, model_columns
 from priorshift.estimators.data import Validation, posterior_problem
@@ -130,12 +130,13 @@ class Bounds:
 
     def _in_memory(self, y_proba: Rows) -> Floats:
         """Refuse a table where rows are read in any order."""
-        return require_array(
-            y_proba,
-            f"this interval of {self.name} needs the rows of the target in memory; give an array "
-            "or a memory map, or use the asymptotic interval of a method with a confusion matrix "
-            "such as SCM-L.",
-        )
+        if isinstance(y_proba, Table):
+            raise ValueError(
+                f"this interval of {self.name} needs the rows of the target in memory; give an "
+                "array or a memory map, or use the asymptotic interval of a method with a "
+                "confusion matrix such as SCM-L."
+            )
+        return y_proba
 
     def _by_hard_counts(self, counts: DecisionCounts) -> PriorInterval:
         """Bound priors by counts of hard decisions.

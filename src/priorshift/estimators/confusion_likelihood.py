@@ -42,7 +42,7 @@ from priorshift.border import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
 from priorshift.counts import Confusion, Decision, model_columns, shrunk_columns
 from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.data import Evidence, Target, Validation
+from priorshift.estimators.data import Evidence, Target
 from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -384,7 +384,8 @@ def _learn_shrinkage(
 ) -> dict[str, Any]:
     """Return the strength in use, and the confusion matrix as the classifier itself sees it.
 
-    Decisions have no probabilities to say that; there all classes together do.
+    The strength is the one that makes held-out decisions most likely. Decisions have no
+    probabilities to say how the classifier sees a class; there all classes together do.
     """
     strength: float | None = None
     if isinstance(shrinkage, str):
@@ -399,27 +400,20 @@ def _learn_shrinkage(
         rows = evidence.rows.in_canonical_order()
         weight = rows.balanced_weight(evidence.best_labels)
         model = model_columns(rows.y_proba, weight, decision)
-        strength = best_strength(rows, weight, decision) if strength is None else strength
+        if strength is None:
+            folds, likelihoods = deal_folds(rows.y, 5, True, 0), np.zeros(STRENGTHS.size)
+            names = np.unique(folds)
+            of_fold = [rows.take(np.flatnonzero(folds == one)).confusion(decision) for one in names]
+            for at, fold in enumerate(names if names.size > 1 else ()):
+                held, kept = of_fold[at], reduce(add, [*of_fold[:at], *of_fold[at + 1 :]])
+                without = model_columns(rows.y_proba, weight * (folds != fold), decision)
+                # a class of which nothing is kept says nothing about the strength
+                of_kept = held.counts * kept.seen
+                for i, tried in enumerate(STRENGTHS):
+                    C = shrunk_columns(kept, without, tried)
+                    likelihoods[i] += float((of_kept * np.log(np.maximum(C, EMPTY))).sum())
+            strength = float(STRENGTHS[np.argmax(likelihoods)])
     return {"shrinkage_": strength, "model_confusion_": model}
-
-
-def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float:
-    """Return the strength that makes held-out decisions most likely."""
-    folds = deal_folds(rows.y, 5, True, 0)
-    likelihoods = np.zeros(STRENGTHS.size)
-    names = np.unique(folds)
-    if names.size < 2:
-        return float(STRENGTHS[0])
-    counts = [rows.take(np.flatnonzero(folds == fold)).confusion(decision) for fold in names]
-    for at, fold in enumerate(names):
-        held, kept = counts[at], reduce(add, [*counts[:at], *counts[at + 1 :]])
-        model = model_columns(rows.y_proba, weight * (folds != fold), decision)
-        # a class of which nothing is kept says nothing about the strength
-        of_kept = held.counts * kept.seen
-        for i, strength in enumerate(STRENGTHS):
-            C = shrunk_columns(kept, model, strength)
-            likelihoods[i] += float((of_kept * np.log(np.maximum(C, EMPTY))).sum())
-    return float(STRENGTHS[np.argmax(likelihoods)])
 
 
 def likeliest_strength(confusion: Confusion, model: Vector) -> float:

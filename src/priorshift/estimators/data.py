@@ -19,7 +19,6 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import (
     DENSE_CLASSES,
     Block,
-    DenseBlocks,
     LockFree,
     Predictions,
     Rows,
@@ -34,6 +33,7 @@ from priorshift.border import (
     check_source_mass,
     classes_of_priors,
     column_of,
+    dense,
     known_labels,
     map_reduce,
     ordered,
@@ -58,6 +58,8 @@ COUNTS = ("predicted", "confusion", "soft")
 
 GIVEN, GIVEN_LABELS = "given", "given (source_label_priors)"
 """Where source priors are from, if a user gave them: they themselves, or those of labels."""
+
+UNKNOWN_SOURCE = "unknown: a confusion matrix alone does not tell them"
 
 MOST_CELLS = 2**25
 """Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
@@ -302,7 +304,7 @@ class Evidence:
         if not self.decisions_only:
             predicted = self.predicted.frequencies
             labels = np.where(seen, labels * predicted[seen].sum(), predicted)
-        return labels, "label frequencies of validation"
+        return labels, "label frequencies of validation" if self.source_known else UNKNOWN_SOURCE
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all but rows as plain values and arrays, for `from_arrays`."""
@@ -545,7 +547,7 @@ def as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> A
             f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
             "such as SCM-L."
         )
-    rows = values if method._takes_sparse else DenseBlocks(values)
+    rows = values if method._takes_sparse else dense(values)
     return whole(rows) if kept else rows
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from priorshift._typing import Labels, Vector
+from priorshift._typing import Vector
 from priorshift.adapt import prior_ratio
 from priorshift.border import Rows, check_choice, check_positive
 from priorshift.counts import Decision, DecisionCounts
@@ -19,7 +19,7 @@ from priorshift.estimators.data import Evidence, Target
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
-from priorshift.intervals import IntervalRequest, PriorInterval
+from priorshift.intervals import PriorInterval
 from priorshift.solvers import (
     Solution,
     Solutions,
@@ -28,6 +28,9 @@ from priorshift.solvers import (
     solve_linear,
 )
 
+NO_FIT = (
+    ": confusion matrix and target decisions do not fit together. CM-L and SCM-L need no clipping"
+)
 ROUNDING = 1e-9
 """How far below 0 an entry may be by rounding alone."""
 
@@ -60,12 +63,7 @@ class NoAdaptation(PriorEstimator):
         solution = Solution(self.source_priors_, "direct")
         return self._result(solution.value, solution, n_target)
 
-    def _interval(
-        self,
-        y_proba: Rows,  # noqa: ARG002
-        found: PriorEstimate,  # noqa: ARG002
-        request: IntervalRequest,  # noqa: ARG002
-    ) -> PriorInterval:
+    def _interval(self, *_: Any) -> PriorInterval:
         raise ValueError(
             "NoAdaptation estimates nothing, so there is no interval; leave out "
             f"{argument('confidence_level')}."
@@ -97,9 +95,9 @@ class CM(PriorEstimator):
         condition = self._condition(C, target.seen)
         regular = np.isfinite(condition["condition_number"])
         raw = solve_linear(C, target.counts.frequencies, regular=regular)
-        _warn_of_clipping(self, raw, target)
-        priors, more = target.complete(clip_to_simplex(raw)), {"raw": target.complete(raw)}
-        return self._result(priors, Solution(raw, "direct"), target, **more, **condition)
+        warn_of_clipping(self, raw, target, NO_FIT)
+        priors, condition["raw"] = target.complete(clip_to_simplex(raw)), target.complete(raw)
+        return self._result(priors, Solution(raw, "direct"), target, **condition)
 
     def _priors_of_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns, counts)
@@ -184,12 +182,12 @@ class BBSE(PriorEstimator):
         source = target.among_seen(self.source_priors_)
         J = self._columns[:, target.seen] * source
         condition = self._condition(J, target.seen)
-        regular = np.isfinite(condition["condition_number"])
-        raw, solution = self._solve_ratio(J, target.counts.frequencies, source, regular=regular)
+        regular = bool(np.isfinite(condition["condition_number"]))
+        raw, solution = self._solve_ratio(J, target.counts.frequencies, source, regular)
         self._warn_if_short(solution)
         as_priors = target.complete(raw * source)
         if self.solver == "certified":
-            _warn_of_clipping(self, raw, target)
+            warn_of_clipping(self, raw, target, NO_FIT)
             priors = target.complete(clip_to_simplex(raw * source))
         else:  # a pseudo-inverse leaves a sum other than 1; adapted rows do not depend on it
             priors = as_priors / as_priors.sum()
@@ -197,7 +195,7 @@ class BBSE(PriorEstimator):
         return self._result(priors, solution, target, raw=raw, **condition)
 
     def _solve_ratio(
-        self, J: Vector, q: Vector, source: Vector, *, regular: bool
+        self, J: Vector, q: Vector, source: Vector, regular: bool
     ) -> tuple[Vector, Solution]:
         """Solve J w = q plainly, or with w kept a ratio of priors."""
         check_choice(self.solver, ("certified", "paper", "released"), "solver")
@@ -253,22 +251,14 @@ def _inverted(
     return Solutions.direct(clip_to_simplex(raw))
 
 
-def _warn_of_clipping(estimator: PriorEstimator, raw: Vector, target: Target) -> None:
-    if said := say_clipped(raw, estimator.classes_[target.seen]):
+def warn_of_clipping(estimator: PriorEstimator, raw: Vector, target: Target, why: str = "") -> None:
+    """Warn of entries that were negative, if any was."""
+    n_negative = np.count_nonzero(raw < -ROUNDING)
+    if n_negative:
+        many = "negative entry" if n_negative == 1 else "negative entries, the lowest"
+        lowest = estimator.classes_[target.seen][np.argmin(raw)].item()
         warn_user(
-            f"{estimator.name} found {said}: confusion matrix and target decisions do not fit "
-            "together. CM-L and SCM-L need no clipping.",
+            f"{estimator.name} found {n_negative} {many} {raw.min():.3g} for class {lowest!r}, and "
+            f"set {'it' if n_negative == 1 else 'them'} to 0 (kept in `raw`){why}.",
             PriorShiftWarning,
         )
-
-
-def say_clipped(raw: Vector, classes: Labels) -> str:
-    """Say which entries were negative; nothing if none was."""
-    n_negative = np.count_nonzero(raw < -ROUNDING)
-    if n_negative == 0:
-        return ""
-    many = "negative entry" if n_negative == 1 else "negative entries, the lowest"
-    return (
-        f"{n_negative} {many} {raw.min():.3g} for class {classes[np.argmin(raw)].item()!r}, "
-        f"and set {'it' if n_negative == 1 else 'them'} to 0 (kept in `raw`)"
-    )

@@ -30,17 +30,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, gammaln, ndtri
 
-from priorshift._typing import Indices, Vector
+from priorshift._typing import Vector
 from priorshift.border import (
     Block,
     Rows,
+    Table,
     as_array,
     check_choice,
     check_fraction,
     check_level,
     check_priors,
     check_square,
-    is_array,
     map_reduce,
     take_rows,
 )
@@ -516,15 +516,27 @@ class SemiSupervisedEM(PriorEstimator):
                 f"{argument('interval_method')} and estimand."
             )
         counts = np.bincount(labels.y, minlength=self.classes_.size).astype(np.float64)
-        rows = self._unlabelled(y_proba, labels.rows)
+        n_labels, (n, K) = labels.rows.size, y_proba.shape
+        rows: Rows | None = y_proba
+        if n_labels == n:
+            rows = None
+        elif n_labels:
+            if isinstance(y_proba, Table) and (n - n_labels) * K > MOST_CELLS:
+                raise ValueError(
+                    f"SemiSupervisedEM needs the {n - n_labels:,} rows without a label in memory, "
+                    "which are too many; use PPI, which goes through any number of them, or give "
+                    f"fewer rows (up to {MOST_CELLS // K:,})."
+                )
+            rows = take_rows(y_proba, np.delete(np.arange(n), labels.rows))
+        if rows is not None and self._calibrated is not None:
+            rows = self._calibrated._calibrated(rows)
         solution = self._solution(rows, counts)
-        found = self._result(solution.value, solution, y_proba.shape[0])
+        found = self._result(solution.value, solution, n)
         found = found if self._calibrated is None else self._calibrated._explained(found)
         if request is None:
             return found
-        # labelled and unlabelled rows are drawn each among themselves; source and calibrator stay
-        n_labels = labels.rows.size
 
+        # labelled and unlabelled rows are drawn each among themselves; source and calibrator stay
         def replicate(rng: np.random.Generator) -> Vector:
             drawn = rng.multinomial(n_labels, counts / n_labels).astype(np.float64)
             times = None if rows is None else poisson_weights(rows.shape[0], rng)
@@ -546,22 +558,6 @@ class SemiSupervisedEM(PriorEstimator):
         plain = copy(self)
         plain.calibrator = None  # whether to calibrate is not asked anew for every resample
         return super(SemiSupervisedEM, plain)._interval(y_proba, found, request)
-
-    def _unlabelled(self, y_proba: Rows, labelled: Indices) -> Rows | None:
-        """Return the rows without a label, calibrated if need be; None if there are none."""
-        if labelled.size == y_proba.shape[0]:
-            return None
-        rows = y_proba
-        if labelled.size:
-            others = np.delete(np.arange(y_proba.shape[0]), labelled)
-            if not is_array(y_proba) and others.size * y_proba.shape[1] > MOST_CELLS:
-                raise ValueError(
-                    f"SemiSupervisedEM needs the {others.size:,} rows without a label in memory, "
-                    "which are too many; use PPI, which goes through any number of them, or give "
-                    f"fewer rows (up to {MOST_CELLS // y_proba.shape[1]:,})."
-                )
-            rows = take_rows(y_proba, others)
-        return rows if self._calibrated is None else self._calibrated._calibrated(rows)
 
     def _solution(self, rows: Rows | None, counts: Vector, times: Vector | None = None) -> Solution:
         """Weigh unlabelled rows, each of them `times`, as the labels allow, and maximise."""

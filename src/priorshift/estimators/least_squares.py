@@ -6,11 +6,11 @@ their marginal likelihood. ELSA weights the rows of validation and target by wha
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._typing import Floats, Mask, Vector
 from priorshift.border import (
     Block,
     Rows,
@@ -26,7 +26,7 @@ from priorshift.border import (
 from priorshift.counts import Confusion, Decision, weighted_gram
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.data import Target, Validation
-from priorshift.estimators.inversion import BBSE, say_clipped
+from priorshift.estimators.inversion import BBSE, warn_of_clipping
 from priorshift.estimators.references import AZIZZADENESHELI, GUIDE, TIAN
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -101,14 +101,7 @@ class RLLS(BBSE):
         self.regularization, self.delta, self.gamma = regularization, delta, gamma
         self.decision, self.tol = decision, tol
 
-    def _solve_ratio(
-        self,
-        J: Vector,
-        q: Vector,
-        source: Vector,  # noqa: ARG002
-        *,
-        regular: bool,  # noqa: ARG002
-    ) -> tuple[Vector, Solution]:
+    def _solve_ratio(self, J: Vector, q: Vector, *_: Any) -> tuple[Vector, Solution]:
         gamma, tol = check_fraction(self.gamma, "gamma"), check_positive(self.tol, "tol")
         strength = check_positive(self.regularization, "regularization")
         delta = check_fraction(check_positive(self.delta, "delta"), "delta")
@@ -190,7 +183,11 @@ class GLS(PriorEstimator):
         guess = (self.confusion_.class_frequencies if known is None else known)[target.seen]
         guess = guess / guess.sum() if guess.any() else np.full(guess.size, 1 / guess.size)
         spread = LEAST_SPREAD / guess.size + (1 - LEAST_SPREAD) * guess
-        of_target = target_covariance(target, q)
+        # Cov(f) / M over rows of seen classes. A class that happens not to occur would seem to be
+        # without noise, so one sample more is added, of any class with the same chance
+        size = target.size
+        of_target = weighted_gram(target.y_proba, target.weight, q) / size / max(size - 1, 1.0)
+        of_target += (np.eye(q.size) - 1 / q.size) / (q.size * size**2)
         solution = Solution(guess, "direct")
         # the covariance depends on the priors: guessed at first, then taken at the first estimate
         for _ in range(2):
@@ -216,17 +213,6 @@ class GLS(PriorEstimator):
             **condition,
             strength=0.0 if variance == 0 and target.seen.all() else 1.0,
         )
-
-
-def target_covariance(target: Target, mean: Vector) -> Vector:
-    """Return the covariance of the mean prediction, Cov(f) / M, over rows of seen classes.
-
-    A class that happens not to occur would seem to be without noise. So the covariance of one
-    sample more, of any class with the same chance, is added.
-    """
-    K, size = mean.size, target.size
-    second = weighted_gram(target.y_proba, target.weight, mean) / size
-    return second / max(size - 1, 1.0) + (np.eye(K) - 1 / K) / (K * size**2)
 
 
 def validation_covariance(rows: Validation, conditional: Vector, priors: Vector) -> Vector:
@@ -305,8 +291,7 @@ class ELSA(PriorEstimator):
                 rows, target, tol, max_iter
             )
             condition = self._condition(matrix, target.seen)
-        if said := say_clipped(raw, self.classes_[target.seen]):
-            warn_user(f"elsa found {said}.", PriorShiftWarning)
+        warn_of_clipping(self, raw, target)
         if _is_infeasible(raw) or error > 0.2:  # next to nothing is known
             warn_user(
                 "validation is too small for elsa: its priors may be far off (one has a standard "
@@ -354,7 +339,17 @@ def solve_in_rounds(
     priors, change, n_iter, w = p, np.inf, 0, np.ones_like(p)
     noise: Vector | None = None  # the variance of a row's equation, as a linear function of the row
     while n_iter < max_iter and change > tol:
-        matrix, moments = _linear_system(source, y, weight, p, target, noise)
+        # the equations as a square system, rows weighted by 1 / (f . noise). They sum to 0 on both
+        # sides, so adding p . w = 1 to each makes them determine w, whatever the order of classes.
+        # Weights are scaled to 1 on average in the target
+        kernel = partial(_target_moments, noise, target.weight, seen)
+        summed, total = map_reduce(kernel, target.y_proba)
+        by_row = weight * (m / total)
+        if noise is not None:
+            by_row = by_row / multiply(source, noise)
+        by_class = Confusion.from_arrays(source, y, decision="soft", sample_weight=by_row)
+        of_classes = by_class.counts - np.outer(p, by_class.class_weights)
+        matrix, moments = of_classes / n + p, summed / total - p + 1
         raw, last = solve_linear(matrix, moments) * p, priors
         priors = clip_to_simplex(raw)
         if _is_infeasible(raw):
@@ -383,24 +378,6 @@ def solve_in_rounds(
     effect = b @ (invert(matrix).T * p) / len(b)
     error = float(np.sqrt((effect**2).sum(axis=0).max()))
     return priors, raw, matrix, error, change, n_iter
-
-
-def _linear_system(
-    source: Floats, y: Indices, weight: Vector, p: Vector, target: Target, noise: Vector | None
-) -> tuple[Vector, Vector]:
-    """Return the equations as a square system, rows weighted by 1 / (f . noise).
-
-    They sum to 0 on both sides, so adding p . w = 1 to each makes them determine w, whatever the
-    order of classes. Weights are scaled to 1 on average in the target.
-    """
-    kernel = partial(_target_moments, noise, target.weight, target.seen)
-    summed, total = map_reduce(kernel, target.y_proba)
-    by_row = weight * (target.size / total)
-    if noise is not None:
-        by_row = by_row / multiply(source, noise)
-    by_class = Confusion.from_arrays(source, y, decision="soft", sample_weight=by_row)
-    of_classes = by_class.counts - np.outer(p, by_class.class_weights)
-    return of_classes / weight.sum() + p, summed / total - p + 1
 
 
 def _is_infeasible(raw: Vector) -> bool:

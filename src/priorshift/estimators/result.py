@@ -317,7 +317,6 @@ class PriorEstimate(FrozenArrays):
             other columns; a sparse matrix for a sparse matrix, a `TopK` for a `TopK` whose rest is
             spread, and a tensor on the same device for a tensor.
         """
-        self._require_source()
         if self.named:
             warn_of_missing_names(y_proba, self.classes, "y_proba")
         if (self.priors < 0).any():  # by the paper's BBSE: no adapter can stand for it
@@ -450,13 +449,6 @@ class PriorEstimate(FrozenArrays):
 
         return write_report(path, self, **data)
 
-    def interval_in_words(self) -> str:
-        """Say the level of the interval, what it is of, and how it was made."""
-        of = "these very rows" if self.estimand == "sample" else "the population"
-        together = "for all classes together" if self.simultaneous else "for each class"
-        by = "" if self.interval_method is None else f", by {MADE_BY[self.interval_method]}"
-        return f"{at_level(self.confidence_level)} of the share in {of}, {together}{by}"
-
     def __repr__(self) -> str:
         """Show the certificate and the classes that moved."""
         gap = "" if self.gap is None else f", gap={self.gap:.2g}"
@@ -538,7 +530,11 @@ def priors_notes(found: PriorEstimate, most: int = MAX_ROWS) -> list[str]:
         f"source priors: {found.source_priors_from}",
     ]
     if found.interval is not None and np.ptp(found.interval, axis=1).any():
-        notes.insert(0, found.interval_in_words())
+        of = "these very rows" if found.estimand == "sample" else "the population"
+        each = "for all classes together" if found.simultaneous else "for each class"
+        by = "" if found.interval_method is None else f", by {MADE_BY[found.interval_method]}"
+        level = at_level(found.confidence_level)
+        notes.insert(0, f"{level} of the share in {of}, {each}{by}")
     if found.classes.size > most:
         which = "are largest" if found.source_priors is None else "moved most"
         notes.insert(0, f"... the {most} of {found.classes.size} classes that {which}")

@@ -24,7 +24,7 @@ from typing import overload
 import numpy as np
 
 from priorshift._typing import Vector
-from priorshift.border import is_wide, map_rows, single_threaded_blas
+from priorshift.border import SparseTable, map_rows, single_threaded_blas
 from priorshift.solvers._interior_point import (
     COARSE_GAP,
     SHORTEN,
@@ -128,7 +128,7 @@ def maximise(
             return _fixed_point(problem, p, max_iter)
         # Newton's matrix is of all rows where it is cheap, or else of a sample
         n_rows = n if K <= FEW_CLASSES else min(n, max(ROWS_PER_CLASS * K, MIN_ROWS))
-        wide = is_wide(problem.A, MANY_CLASSES)
+        wide = isinstance(problem.A, SparseTable) and problem.A.shape[1] > MANY_CLASSES
         if wide:
             point, n_iter = leap(problem, p, tol, max_iter, enough=tol)
         else:

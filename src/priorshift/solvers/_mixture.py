@@ -25,7 +25,8 @@ from priorshift.border import (
     BLOCK_BYTES,
     Block,
     Rows,
-    is_array,
+    SparseTable,
+    Table,
     map_reduce,
     map_rows,
     row_blocks,
@@ -104,7 +105,7 @@ class Mixture:
         n, K = A.shape
         scale = np.ones(K) if scale is None else scale
         rows: Any = A
-        in_memory, lacking, impossible = is_array(A), not scale.all(), 0.0
+        in_memory, lacking, impossible = not isinstance(A, Table), not scale.all(), 0.0
         if weights is None and (in_memory or lacking):
             impossible = float(map_reduce(partial(_impossible, scale), A))
         if weights is not None or (in_memory and (lacking or impossible)):
@@ -125,7 +126,9 @@ class Mixture:
         self.total = float(mass + self.excess.sum())
         self.penalised = bool(self.excess.any())
         n, self.n_classes = rows.shape
-        left_in = not is_array(rows) and weights is None and impossible
+        # arrays and sparse rows are taken by their numbers, others in a pass
+        self.fetched = isinstance(rows, Table) and not isinstance(rows, SparseTable)
+        left_in = isinstance(rows, Table) and weights is None and impossible
         self.hidden = scale if left_in else None  # hides whole rows of a table
         # scales may differ so much that squares of rows without them leave float32
         self.wide = bool(scale.max() > WIDE * scale.min())
@@ -151,7 +154,8 @@ class Mixture:
         """
         A: Any = self.A
         bytes_ = self.block_bytes
-        if is_array(A) and not (exact and A.dtype != np.float64):  # no copies, only vectors
+        converted = exact and A.dtype != np.float64
+        if not isinstance(A, Table) and not converted:  # no copies, only vectors
             bytes_ = max(bytes_, min(BLOCK_BYTES, self.n_classes * A.nbytes // 12))
         kernel = partial(_evaluate, self.scale * p, self.weights, self.hidden)
         likelihood, slope = map_reduce(kernel, A, block_bytes=bytes_, exact=exact)
@@ -185,11 +189,11 @@ class Mixture:
 
     def thinned(self, stride: int) -> "Mixture":
         """Return the problem of every `stride`-th row."""
-        rows = (
-            self.A[::stride]
-            if is_array(self.A)
-            else np.concatenate(map_reduce(partial(_every, stride), self.A))
-        )
+        rows: Any = self.A
+        if self.fetched:
+            rows = np.concatenate(map_reduce(partial(_every, stride), rows))
+        else:
+            rows = rows[::stride]
         weights = None if self.weights is None else self.weights[::stride]
         share = rows.shape[0] / self.A.shape[0]
         return Mixture(rows, scale=self.scale, weights=weights, alpha=1 + share * self.excess)
@@ -247,11 +251,11 @@ class Mixture:
     ) -> tuple[Any, Vector | None, Indices | None]:
         """Return about `n_rows` rows and their weights; of an array all rows, and which to take."""
         slope = self.evaluate(p, exact=False)[1] if slope is None else slope
-        fetched, step = not is_array(self.A), float(slope.sum()) / n_rows
-        kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, fetched)
+        step = float(slope.sum()) / n_rows
+        kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, self.fetched)
         found, parts = map_reduce(kernel, self.A, block_bytes=self.block_bytes)
         chosen, stands_for = np.concatenate(found), np.concatenate(parts)
-        if fetched:
+        if self.fetched:
             return chosen, stands_for, None
         if self.weights is not None:
             stands_for = stands_for * self.weights[chosen]
