@@ -185,7 +185,7 @@ def resample(estimate: PriorEstimate, priors: Vector, samples: Samples) -> tuple
         # a decision that no class leads to tells nothing, as one that every class leads to; the
         # inverse of the others can be squared
         stack = np.where(stack.max(axis=2, keepdims=True) > 1e-100, stack, 1.0)
-        problems = Mixtures.of(stack, M * drawn_q)
+        problems = Mixtures(stack, M * drawn_q)
         centre, *solved = maximise(problems, tol=1e-3).value  # nats: it is a resample
         moves[:, seen] = solved - centre
     else:
