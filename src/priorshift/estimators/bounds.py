@@ -90,8 +90,7 @@ class Bounds:
                 f"{_by('bootstrap')}, or CM-M and SCM-M for a posterior."
             )
         if request.method == "bootstrap":
-            warm = found.status == "certified"
-            bounds = self.by_resampling(y_proba, warm=warm)
+            bounds = self.by_resampling(y_proba)
         else:
             source, mle = estimator.source_priors_, found.priors
             problem = posterior_problem(self._in_memory(y_proba), source)
@@ -209,11 +208,10 @@ class Bounds:
         share = weight * (estimator.source_label_priors_ / np.maximum(mass, 1e-300))[rows.y]
         return SourceNoise(rows.y_proba, share, rows.y)
 
-    def by_resampling(self, y_proba: Rows, *, warm: bool = False) -> PriorInterval:
+    def by_resampling(self, y_proba: Rows) -> PriorInterval:
         """Resample rows, fit and estimate again: for any estimator, one copy of rows per thread.
 
-        Validation keeps its class sizes where decisions are compared by class. An estimate that
-        maximises the likelihood of the posteriors is a warm start for those of all replicates.
+        Validation keeps its class sizes where decisions are compared by class.
         """
         if self.request.method not in ("auto", "bootstrap") or self.request.estimand == "sample":
             raise ValueError(
@@ -229,6 +227,7 @@ class Bounds:
                 "resampled; use fit."
             )
         n, K = target.shape
+        warm = estimator.batch == "posteriors" and found.status == "certified"
         n_strata = None if estimator.decision is None else K
 
         def replicate(rng: np.random.Generator) -> Vector:
