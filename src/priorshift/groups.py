@@ -82,7 +82,7 @@ from priorshift.estimators.bounds import votes_of_validation
 from priorshift.estimators.data import require_decisions
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, score_bounds
-from priorshift.solvers import Mixture, Solutions, Status, invert, maximise, maximise_by_group
+from priorshift.solvers import Mixture, Solutions, Status, invert, maximise_by_group
 from priorshift.text import brief, movers, text_table
 
 Pooling = float | Literal["auto"] | None
@@ -815,8 +815,7 @@ def _from_posteriors(
     }
     alpha, source, n = estimator._hyper_prior, estimator.source_priors_, y_proba.shape[0]
     scale = prior_ratio(np.ones_like(source), source)
-    solution = maximise(Mixture(y_proba, scale=scale, alpha=alpha), start=source, **budget)
-    estimator._warn_if_short(solution)
+    solution = estimator._maximise(Mixture(y_proba, scale=scale, alpha=alpha), source)
     whole = estimator._result(solution.value, solution, n)
     possible = y_proba @ scale.astype(y_proba.dtype) > 0  # some priors explain these rows
     informative = np.bincount(codes, possible, names.size) > 0
