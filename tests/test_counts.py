@@ -398,15 +398,3 @@ def test_rates_of_a_test_by_hand():
     for rates in ({"sensitivity": 0.4, "specificity": 0.6}, {"sensitivity": 0, "specificity": 1}):
         with pytest.raises(ValueError, match="must sum to more than 1"):
             ps.Confusion.from_rates(**rates)
-
-
-def test_a_notebook_shows_shares_by_class_name_or_number():
-    rates = {"sensitivity": 0.9, "specificity": 0.7}
-    shown = ps.Confusion.from_rates(**rates, classes=["well", "ill"])._repr_html_()
-    assert "<tr><td>ill</td><td>10.0%</td><td>90.0%</td></tr>" in shown
-    shown = ps.Confusion.from_rates(**rates, n_positive=10, n_negative=10)._repr_html_()
-    assert "<tr><td>1</td><td>10.0%</td><td>90.0%</td></tr>" in shown
-    assert "of 20 rows, 2 classes" in shown
-    many = ps.Confusion.from_counts(9 * np.eye(21))._repr_html_()
-    assert "21 classes" in many
-    assert "<td>" not in many

@@ -226,16 +226,16 @@ class Comparison:
     @property
     def disagreement(self) -> Disagreement | None:
         """The method farthest from the others; None where there are no two to compare."""
-        judged = {r.method: r.disagreement or 0.0 for r in self.results if r.disagreement}
+        judged = {r.method: r.disagreement for r in self.results if r.disagreement is not None}
         if len(judged) < 2:
             return None
-        method = max(judged, key=lambda name: judged[name])
-        name = next(r.disagrees_on for r in self.results if r.method == method)
-        k = int(np.flatnonzero(self.classes == name)[0])
-        shares = {other: float(self.estimates[other].priors[k]) for other in judged}
+        odd = max(self.results, key=lambda r: r.disagreement or 0.0)
+        k = int(np.flatnonzero(self.classes == odd.disagrees_on)[0])
+        shares = {method: float(self.estimates[method].priors[k]) for method in judged}
         far = sum(ratio > 1.5 for ratio in judged.values())  # as `Disagreement` says
         median = float(np.median(list(shares.values())))
-        return Disagreement(judged[method], method, name, shares[method], median, far)
+        name, ratio = odd.disagrees_on, judged[odd.method]
+        return Disagreement(ratio, odd.method, name, shares[odd.method], median, far)
 
     @property
     def conclusion(self) -> str:

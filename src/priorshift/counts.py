@@ -34,7 +34,6 @@ from priorshift.border import (
     read_scores,
     sum_by,
 )
-from priorshift.text import html_table, percent
 
 Decision = Literal["hard", "soft"]
 
@@ -182,18 +181,6 @@ class Confusion:
         check_choice(self.decision, ("hard", "soft"), "decision")
         if not np.isfinite(self.counts.sum()):
             raise ValueError("counts must be finite; repair or drop the rows of y_proba with NaN.")
-
-    def _repr_html_(self) -> str:
-        K = self.class_weights.size
-        names = list(map(str, range(K) if self.classes is None else self.classes.tolist()))
-        rows = f"{self.n_samples:,} rows, " if self.n_samples else ""
-        said = f"of {rows}{K} classes: shares of each class, by decision"
-        table = ""
-        if K <= 20:  # a larger matrix is not worth its space
-            shares = self.conditional.T  # a row per class
-            cells = [(name, *map(percent, row)) for name, row in zip(names, shares, strict=True)]
-            table = html_table(cells, ("class", *names))
-        return f"<div><strong>Confusion</strong> {said}{table}</div>"
 
     @classmethod
     def from_arrays(

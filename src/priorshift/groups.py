@@ -565,22 +565,19 @@ class GroupEstimates(FrozenArrays):
             most = f"{self.classes[farthest[g]]} {100 * away[g, farthest[g]]:+.1f}"
             sizes = f"{self.n[g]}", f"{self.weight[g]:.2f}", f"{moved[g]:.3f}"
             rows.append((str(self.groups[g]), *sizes, most))
+        kinds, counts = np.unique(self.status, return_counts=True)
+        each = zip(kinds.tolist(), counts, strict=True)
+        statuses = ", ".join(f"{n} {kind}" for kind, n in each)
         lines = [
             f"GroupEstimates(method={self.method!r}, n_groups={G}, "
             f"n_classes={self.classes.size}, n_target={int(self.n.sum())})",
             *text_table(rows, right=(1, 2, 3), least=6),
             *([f"... the {MAX_ROWS} of {G} groups that moved most"] if G > MAX_ROWS else []),
             f"{pooling_in_words(self.pooling)}; moved: total variation from the pooled priors",
-            f"{self.statuses}; source priors: {self.pooled.source_priors_from}",
+            f"{statuses}; source priors: {self.pooled.source_priors_from}",
             *(f"caution: {caution}" for caution in self.whole.cautions),
         ]
         return "\n  ".join(lines)
-
-    @property
-    def statuses(self) -> str:
-        """How many groups have each status, in words."""
-        kinds, counts = np.unique(self.status, return_counts=True)
-        return ", ".join(f"{n} {kind}" for kind, n in zip(kinds.tolist(), counts, strict=True))
 
 
 def solution_as_estimate(like: PriorEstimate, solved: Solutions, at: int = 0) -> PriorEstimate:
@@ -796,12 +793,14 @@ def _from_each(
             "array, or use a method such as SCM-L, which counts them."
         )
     whole = estimator._estimate(rows)
+    sizes = np.bincount(codes, minlength=names.size)
+    rows_of = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the estimate on all rows has warned already
         alone = []
-        for g, group in enumerate(names):
+        for group, own in zip(names, rows_of, strict=True):
             try:
-                alone.append(estimator._estimate(rows[codes == g]))
+                alone.append(estimator._estimate(rows[own]))
             except ValueError as error:
                 raise ValueError(f"group {group.item()!r}: {error}") from error
     solved = Solutions(
@@ -810,7 +809,6 @@ def _from_each(
         np.array([np.inf if one.gap is None else one.gap for one in alone]),
         np.array([one.n_iter for one in alone], dtype=np.intp),
     )
-    sizes = np.bincount(codes, minlength=names.size)
     return _gather(names, sizes, solved, np.ones(names.size, bool), None, whole, whole)
 
 

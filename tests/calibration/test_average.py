@@ -5,8 +5,13 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from priorshift.calibration.average import _all_candidates, average_calibration
-from priorshift.calibration.floors import best_temperature, floored_likelihood, map_above
+from priorshift.calibration.average import (
+    _all_candidates,
+    average_calibration,
+    best_temperature,
+    floored_likelihood,
+    map_above,
+)
 from priorshift.calibration.likelihood import ScoreMap, by_fold
 
 K = 4

@@ -28,7 +28,6 @@ EVERY = [
     pytest.param(TemperatureScaling(logits=True), id="ts"),
     pytest.param(BCTS(logits=True), id="bcts"),
     pytest.param(VectorScaling(logits=True, ridge=3.0), id="vs-ridge"),
-    pytest.param(VectorScaling(logits=True, bias=False), id="nbvs"),
 ]
 every_calibrator = pytest.mark.parametrize("calibrator", EVERY)
 
@@ -77,11 +76,9 @@ def test_recovers_a_known_temperature_and_bias():
 def test_recovers_a_known_vector(with_bias):
     scale, bias = np.array([0.4, 0.7, 1.0, 0.5]), np.array([0.5, -0.5, 0.2, -0.2]) * with_bias
     data = simulate(n=60_000, slope=scale, bias=bias, spread=2.0)
-    fitted = VectorScaling(logits=True, bias=with_bias).fit(*data)
+    fitted = VectorScaling(logits=True).fit(*data)
     np.testing.assert_allclose(fitted.scale_, scale, atol=0.04)
-    if with_bias:
-        np.testing.assert_allclose(fitted.bias_, bias, atol=0.08)
-    assert hasattr(fitted, "bias_") == with_bias
+    np.testing.assert_allclose(fitted.bias_, bias, atol=0.08)
 
 
 # Other optimisers
@@ -332,7 +329,6 @@ def test_priors_may_be_a_mapping():
         (BCTS(logits=True), "offset", [0.4, 0.3, 0.2, 0.1]),
         (VectorScaling(logits=True), "weights", [0.4, 0.3, 0.2, 0.1]),
         (VectorScaling(logits=True), "offset", None),
-        (VectorScaling(logits=True, bias=False), "offset", [0.4, 0.3, 0.2, 0.1]),
     ],
 )
 def test_an_unseen_class_is_left_where_it_is(calibrator, balance, priors):
@@ -509,15 +505,6 @@ def test_running_out_of_iterations_warns():
 # The ridge
 
 
-@pytest.mark.parametrize("bias", [1, np.True_, 0, None])
-def test_a_bias_is_wanted_or_not(bias):
-    data = simulate()
-    expected = VectorScaling(logits=True, bias=bool(bias)).fit(*data)
-    fitted = VectorScaling(logits=True, bias=bias).fit(*data)
-    np.testing.assert_array_equal(fitted.scale_, expected.scale_)
-    assert hasattr(fitted, "bias_") == bool(bias)
-
-
 def test_ridge_goes_from_free_to_no_bias():
     logits, y = simulate(bias=[1, 0, 0, -1])
     bcts = partial(BCTS, logits=True)
@@ -529,10 +516,7 @@ def test_ridge_goes_from_free_to_no_bias():
     huge = bcts(ridge=1e12).fit(logits, y)
     assert np.abs(huge.bias_).max() < 1e-6
     assert huge.temperature_ == pytest.approx(temperature.temperature_, rel=1e-5)
-    no_bias = VectorScaling(logits=True, bias=False).fit(logits, y)
-    np.testing.assert_allclose(
-        VectorScaling(logits=True, ridge=1e12).fit(logits, y).scale_, no_bias.scale_, atol=1e-4
-    )
+    assert np.abs(VectorScaling(logits=True, ridge=1e12).fit(logits, y).bias_).max() < 1e-6
 
 
 def test_cross_validation_prefers_no_bias_where_there_is_none():
@@ -678,10 +662,6 @@ def test_parameters_clone_and_pickle(calibrator):
         (BCTS(logits=True, ridge=-1.0), "ridge must be a finite number above 0"),
         (BCTS(logits=True, ridge="auto"), "ridge must be one of 'cv'"),
         (BCTS(logits=True, ridge="cv", cv=1), "cv must be"),
-        (
-            VectorScaling(logits=True, bias=False, ridge=1.0),
-            "ridge with bias=False must be one of None",
-        ),
         (TemperatureScaling(), "y_proba has a negative value"),
     ],
 )

@@ -133,7 +133,7 @@ def test_steps_that_shrink_by_a_factor_are_extrapolated_to_their_end():
 def start_of_steps(rng, G=3, K=4):
     """Return problems, points off the simplex, and duals."""
     weights = rng.integers(1, 50, (G, 6)).astype(float)
-    stack = Mixtures.of(rng.random((6, K)), weights, rng.integers(0, 3, (G, K)).astype(float))
+    stack = Mixtures(rng.random((6, K)), weights, rng.integers(0, 3, (G, K)).astype(float))
     return stack, 0.5 + rng.random((G, K)), rng.random((G, K))
 
 

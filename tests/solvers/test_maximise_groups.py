@@ -28,7 +28,7 @@ def random_problem(K, G, blur, excess, rng):
     p = rng.dirichlet(np.full(K, 0.3), G)
     n = rng.integers(1, 400, G)
     counts = np.array([rng.multinomial(m, q / q.sum()) for m, q in zip(n, p @ C.T, strict=True)])
-    return Mixtures.of(C, counts.astype(np.float64), excess)
+    return Mixtures(C, counts.astype(np.float64), excess)
 
 
 @pytest.mark.parametrize(("K", "excess"), [(2, 0.0), (5, 2.0), (20, 0.0), (70, 2.0)])
@@ -84,13 +84,13 @@ def test_problems_on_which_newton_may_go_in_circles(start, rng):
             for n, row in zip(rng.integers(1, 300, 3000), q, strict=True)
         ]
     )
-    found = maximise(Mixtures.of(C, counts.astype(float)), start=np.array(start), tol=1e-6)
+    found = maximise(Mixtures(C, counts.astype(float)), start=np.array(start), tol=1e-6)
     assert found.gap.max() <= 1e-6
 
 
 def test_rows_of_each_group_are_as_good_as_shared_ones(rng):
     problem = random_problem(6, 30, 0.5, 1.0, rng)
-    own = Mixtures.of(np.tile(problem.A, (30, 1, 1)), problem.weights, problem.excess)
+    own = Mixtures(np.tile(problem.A, (30, 1, 1)), problem.weights, problem.excess)
     one = maximise(problem, start=np.full(6, 1 / 6), tol=TOL, max_iter=1000)
     other = maximise(own, start=np.full(6, 1 / 6), tol=TOL, max_iter=1000)
     np.testing.assert_allclose(one.value, other.value, atol=1e-6)
@@ -107,14 +107,14 @@ def test_chunks_make_no_difference(rng, monkeypatch):
 def test_classes_permute(rng):
     problem = random_problem(5, 20, 0.5, 0.0, rng)
     order = rng.permutation(5)
-    turned = Mixtures.of(problem.A[:, order], problem.weights)
+    turned = Mixtures(problem.A[:, order], problem.weights)
     one = maximise(problem, start=np.full(5, 0.2), tol=TOL, max_iter=1000)
     other = maximise(turned, start=np.full(5, 0.2), tol=TOL, max_iter=1000)
     np.testing.assert_allclose(other.value, one.value[:, order], atol=1e-6)
 
 
 def test_classes_that_are_not_there_are_exactly_0():
-    problem = Mixtures.of(np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([[1.0, 0.0], [0.0, 3.0]]))
+    problem = Mixtures(np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([[1.0, 0.0], [0.0, 3.0]]))
     found = maximise(problem, start=np.full(2, 0.5), tol=TOL, max_iter=1000)
     np.testing.assert_array_equal(found.value, [[1, 0], [0, 1]])
 
@@ -122,7 +122,7 @@ def test_classes_that_are_not_there_are_exactly_0():
 @pytest.mark.parametrize("shape", [(2, 2), (1, 2, 2)])
 def test_a_point_that_gives_a_row_no_probability_is_not_certified(shape):
     """Rounding a class to 0 may do so; infinity times 0 must not warn on the way."""
-    problem = Mixtures.of(np.eye(2).reshape(shape), np.array([[1.0, 1e-46]]))
+    problem = Mixtures(np.eye(2).reshape(shape), np.array([[1.0, 1e-46]]))
     points = _interior_point.Points.at(problem, np.array([[1.0, 0.0]]), np.zeros((1, 2)))
     assert points.likelihood[0] == -np.inf
     assert points.gap[0] == np.inf

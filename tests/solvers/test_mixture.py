@@ -203,7 +203,7 @@ def test_an_infinite_entry_of_a_hessian_leaves_a_step():
 def test_rows_next_to_impossible_warn_of_nothing(shared):
     """A mixture that underflows has no finite Hessian, which no gap certifies."""
     A = np.array([[1e-200, 0.0], [0.5, 0.5]])
-    many = Mixtures.of(A if shared else A[None], np.ones((1, 2)))
+    many = Mixtures(A if shared else A[None], np.ones((1, 2)))
     _, slope = many.evaluate(np.array([[1e-200, 1.0]]))
     assert not np.isfinite(many.hessian(np.array([[1e-200, 1.0]]))).all()
     assert slope.shape == (1, 2)

@@ -203,7 +203,7 @@ def map_reduce(
     n, K = data.shape
     n_rows = max(1, block_bytes // (8 * K))
     little = (data.size if work is None else work) < threads.SERIAL_WORK
-    if little and n <= n_rows and not isinstance(data, Table):  # one block needs no folding
+    if little and n <= n_rows and isinstance(data, np.ndarray):  # one block needs no folding
         block = data.astype(np.float64, copy=False) if exact else data
         return add(None, kernel(block, slice(0, n)))
     fold = partial(_fold, kernel, exact)

@@ -2,31 +2,30 @@
 
 If `z` is the log-softmax of the outputs, every calibrator here is `softmax(v * z + b)`:
 
-| class                       | scale v       | bias b        | known as |
-|-----------------------------|---------------|---------------|----------|
-| `TemperatureScaling`        | 1 / T, T > 0  | 0             | TS       |
-| `BCTS`                      | 1 / T, T > 0  | one per class | BCTS     |
-| `VectorScaling`             | one per class | one per class | VS       |
-| `VectorScaling(bias=False)` | one per class | 0             | NBVS     |
+| class                | scale v       | bias b        | known as |
+|----------------------|---------------|---------------|----------|
+| `TemperatureScaling` | 1 / T, T > 0  | 0             | TS       |
+| `BCTS`               | 1 / T, T > 0  | one per class | BCTS     |
+| `VectorScaling`      | one per class | one per class | VS       |
 
 If an estimator calibrates by itself, its `PriorEstimate` contains a `CalibrationMap`, or a
 `CalibrationAverage` of several.
 
 To read the package, start with `maps` (what is fitted), `likelihood` (what is maximised), `fitting`
-(how: once, or along a path of ridges and without each fold). `calibrators` (the classes above),
-`floors` (one calibrator where outputs may be exactly 0, for `CalibratedEM`) and `average` (many of
-them, for `Auto`) build on these.
+(how: once, or along a path of ridges and without each fold). `calibrators` (the classes above) and
+`average` (where outputs may be exactly 0: one calibrator for `CalibratedEM`, many for `Auto`) build
+on these.
 """
 
-from priorshift.calibration.average import AveragedCalibration, average_calibration
-from priorshift.calibration.calibrators import BCTS, TemperatureScaling, VectorScaling
-from priorshift.calibration.fitting import RIDGE_GRID, ridges_of
-from priorshift.calibration.floors import (
+from priorshift.calibration.average import (
     FAMILIES,
-    ChosenCalibration,
+    AveragedCalibration,
+    average_calibration,
     best_temperature,
     choose_calibration,
 )
+from priorshift.calibration.calibrators import BCTS, TemperatureScaling, VectorScaling
+from priorshift.calibration.fitting import RIDGE_GRID
 from priorshift.calibration.likelihood import deal_folds
 from priorshift.calibration.maps import (
     TINY,
@@ -46,7 +45,6 @@ __all__ = [
     "Calibration",
     "CalibrationAverage",
     "CalibrationMap",
-    "ChosenCalibration",
     "TemperatureScaling",
     "VectorScaling",
     "apply_each",
@@ -55,5 +53,4 @@ __all__ = [
     "calibration_from_dict",
     "choose_calibration",
     "deal_folds",
-    "ridges_of",
 ]

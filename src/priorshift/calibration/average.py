@@ -1,4 +1,8 @@
-r"""Many calibrators, averaged: what Auto adapts, and what each fold left out tells of it.
+r"""Calibrate above a floor under probabilities: models that say exactly 0 need it most.
+
+`best_temperature` and `choose_calibration` (for `CalibratedEM`) fit one calibrator above the floor
+of the likeliest temperature. `average_calibration` averages many for `Auto`, and says what each
+fold left out tells of it.
 
 Candidates are the original outputs, the same brought from equal class priors to the source's (as
 models need that were trained with class weights), and along a path of ridges a temperature with a
@@ -15,14 +19,22 @@ today's away one by one). Prior weights were chosen on every other pool, in the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.border import row_blocks, single_threaded_blas
-from priorshift.calibration.fitting import Objective, Penalty, fit_map, fit_path, fit_temperature
-from priorshift.calibration.floors import FLOORS, best_floor, floored_likelihood, map_above
+from priorshift.calibration.fitting import (
+    HOPELESS,
+    Objective,
+    Penalty,
+    cross_fit,
+    fit_map,
+    fit_path,
+    fit_temperature,
+    ridges_of,
+)
 from priorshift.calibration.likelihood import (
     Family,
     LabelLikelihood,
@@ -30,13 +42,26 @@ from priorshift.calibration.likelihood import (
     by_fold,
     rebalance,
 )
-from priorshift.calibration.maps import TINY, CalibrationAverage, CalibrationMap
+from priorshift.calibration.maps import TINY, CalibrationAverage, CalibrationMap, floored_log
+
+FLOORS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)
+"""Shares of the source priors that may be mixed into every row, times the number of classes."""
+
+FLOOR_COST = 2.0
+"""Nats by which a floor must raise the likelihood."""
+
+FIT_CELLS = 5_000_000
+"""A floor is chosen on a sample of rows with at most this many entries."""
+
+FAMILIES = ("ts", "bcts", "vs")
+"""Calibrators of which one can be chosen."""
+
+FINAL_GTOL, MAX_STEPS = 1e-3, 1000
+"""Largest gradient, in square roots of nats, at which the final fit ends, and its most steps."""
 
 RIDGES = (1e2, 1e1, 1e0, 1e-1)
 """Penalties on biases, and on slopes in units of the spread of log-probabilities. The first is for
 matrices alone."""
-
-BIASES, MATRIX = Family("shared", bias=True), Family("matrix", bias=True)
 
 MATRIX_CLASSES = 40
 """Most classes for which a matrix of slopes is fitted."""
@@ -55,6 +80,146 @@ MATRIX_GTOL, MATRIX_FTOL = 0.1, 1e-4
 MAX_ITER = 50
 """Largest gradient, in square roots of nats, and relative step down at which a fit ends, and its
 most iterations. What is left of a matrix then is far below the noise of its nats out of fold."""
+
+
+def best_floor(
+    y_proba: Floats,
+    y: Indices,
+    weight: Vector,
+    offset: Vector,
+    floors: Sequence[float | Vector],
+    biases: Sequence[Vector] = (),
+) -> tuple[float, Any]:
+    """Return the slope and the floor of the likeliest temperature, with any of some fixed biases.
+
+    Floors are given from the least; one above 0 must be worth `FLOOR_COST`. The logarithm of the
+    temperature has a standard normal prior, so that few correct labels lead to no extreme.
+    """
+    biases = biases or (np.zeros(offset.size),)
+    rows, n = slice(None), y_proba.shape[0]
+    n_kept = max(1, FIT_CELLS // y_proba.shape[1])
+    if n_kept < n:  # evenly spread
+        rows = np.linspace(0, n - 1, n_kept).astype(np.intp)  # type: ignore[assignment]
+    slopes, best, chosen = [1.0] * len(biases), np.inf, (1.0, floors[0])
+    for floor in floors:
+        likelihood = floored_likelihood(y_proba[rows], y[rows], weight[rows], offset, floor)
+        cost, least = FLOOR_COST * bool(np.any(floor)), np.inf
+        for i, bias in enumerate(biases):
+            fitted = fit_temperature(likelihood, bias=bias, prior=1.0, start=slopes[i], tol=1e-3)
+            slopes[i] = float(fitted.map.slope[0])
+            least = min(least, fitted.nats + cost)
+            if fitted.nats + cost < best:
+                best, chosen = fitted.nats + cost, (slopes[i], floor)
+        del likelihood  # before the next one, which is as large
+        if least > best + HOPELESS:
+            break
+    return chosen
+
+
+def best_temperature(
+    y_proba: Floats, y: Indices, weight: Vector, source_label_priors: Vector | None = None
+) -> CalibrationMap:
+    """Return the temperature, above the best floor, that maximises the likelihood of the labels.
+
+    A quick fit of one number, for uses that need no better; safe with few rows and with outputs
+    of exactly 0. Pass `source_label_priors` where validation's class balance is not the source's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.calibration import best_temperature
+    >>> too_sure = np.repeat([[0.99, 0.01], [0.01, 0.99]], 50, axis=0)
+    >>> y = np.repeat([0, 1, 1, 0], [40, 10, 40, 10])
+    >>> best_temperature(too_sure, y, np.ones(100)).apply(too_sure[:1]).round(1)
+    array([[0.8, 0.2]])
+    """
+    offset = np.zeros(y_proba.shape[1])
+    if source_label_priors is not None:
+        weight, offset = rebalance(y, weight, source_label_priors)
+    slope, floor = best_floor(y_proba, y, weight, offset, FLOORS)
+    return CalibrationMap("ts", np.full(offset.size, slope), np.zeros(offset.size), floor)
+
+
+def choose_calibration(
+    y_proba: Floats,
+    y: Indices,
+    weight: Vector,
+    label_priors: Vector | None,
+    *,
+    calibrator: Any,
+    ridge: Any,
+    n_folds: int,
+    random_state: Any,
+) -> tuple[CalibrationMap, float, Floats, str]:
+    """Fit a calibrator of `FAMILIES` under the ridge of least loss out of fold.
+
+    Return its map, the ridge, validation calibrated out of fold, and what went wrong. Calibrated
+    outputs are posteriors under `label_priors`, or under validation's own balance.
+    """
+    K = y_proba.shape[1]
+    order, folds = by_fold(y, n_folds, label_priors is not None, random_state)
+    calibrated = np.empty_like(y_proba)
+    y_proba, y, weight = y_proba[order], y[order], weight[order]
+    offset, shares = np.zeros(K), np.bincount(y, weight, K) + 0.5
+    if label_priors is not None:
+        weight, offset = rebalance(y, weight, label_priors)
+        shares = label_priors
+    relative = K / shares.sum() * shares
+    biases = [np.zeros(K)]
+    if (
+        calibrator != "ts"
+    ):  # models trained with class weights need a bias, which no floor should replace
+        biases.append(np.log(np.maximum(relative, 1e-12)))
+    with single_threaded_blas():
+        unit, floor = best_floor(
+            y_proba, y, weight, offset, [share * relative for share in FLOORS], biases
+        )
+        likelihood = floored_likelihood(
+            y_proba, y, weight, offset, floor, scale=unit, dtype=y_proba.dtype
+        )
+        fitted, chosen_ridge, without = fit_temperature(likelihood), 0.0, list[ScoreMap]()
+        if calibrator != "ts":  # which has no ridge to choose
+            chosen = cross_fit(likelihood, calibrator, fitted.map, ridges_of(ridge), folds)
+            chosen_ridge, without = chosen.penalty.bias, list(chosen.folds)
+            objective = Objective(likelihood, calibrator, chosen.penalty, fitted.map)
+            fitted = fit_map(objective, likelihood, chosen.fitted.map, FINAL_GTOL, MAX_STEPS)
+        for i, fold in enumerate(folds):
+            if calibrator == "ts":
+                near = float(fitted.map.slope[0])
+                without.append(fit_temperature(likelihood.without(fold), start=near).map)
+            one = map_above(calibrator, without[i], unit, floor)
+            calibrated[order[fold]] = one.apply(y_proba[fold])
+    chosen_map = map_above(calibrator, fitted.map, unit, floor)
+    return chosen_map, chosen_ridge, calibrated, fitted.trouble
+
+
+def floored_likelihood(
+    y_proba: Floats,
+    y: Indices,
+    weight: Vector,
+    offset: Vector,
+    floor: float | Vector,
+    *,
+    scale: float = 1.0,
+    dtype: Any = np.float32,
+) -> LabelLikelihood:
+    """Return the likelihood of scaled log-probabilities above a floor."""
+    z = np.empty(y_proba.shape[::-1], dtype=dtype)
+    for rows in row_blocks(*y_proba.shape):
+        block = floored_log(y_proba[rows].astype(np.float64), floor).T
+        block -= np.log(np.exp(block).sum(axis=0))
+        z[:, rows] = scale * block
+    return LabelLikelihood(z, y, weight, offset)
+
+
+def map_above(name: str, at: ScoreMap, scale: float, floor: Vector) -> CalibrationMap:
+    """Return a map that was fitted to scaled log-probabilities as one of the outputs themselves.
+
+    Fits see normalised rows; a map only adds the floor, which raises the sum of every row equally.
+    """
+    slope, raised = scale * at.slope, float(np.log1p(floor.sum()))
+    of_raised = slope if slope.ndim == 1 else slope.sum(axis=0)
+    return CalibrationMap(name, slope, at.bias - raised * of_raised, floor)
 
 
 class Candidate(NamedTuple):
@@ -158,20 +323,18 @@ def _all_candidates(
         biases["balanced "] = balanced
 
     def settle(floors: Sequence[Vector]) -> _Setting:
-        found = best_floor(y_proba, y, weight, offset, floors, list(biases.values()))
-        likelihood = floored_likelihood(y_proba, y, weight, offset, found.floor, scale=found.slope)
+        scale, floor = best_floor(y_proba, y, weight, offset, floors, list(biases.values()))
+        likelihood = floored_likelihood(y_proba, y, weight, offset, floor, scale=scale)
         z, spread = likelihood.z, 0.0
         for columns in row_blocks(*z.shape[::-1]):
             spread += float(z[:, columns].var(axis=0).sum())
         start = fit_temperature(likelihood, prior=1.0, tol=1e-3).map
-        return _Setting(likelihood, found.slope, found.floor, max(spread / y.size, 1e-6), start)
+        return _Setting(likelihood, scale, floor, max(spread / y.size, 1e-6), start)
 
     floors = [share * K * label_priors for share in FLOORS]
     setting = settle(floors)
     candidates: list[Candidate] = []
-    paths: list[tuple[str, Family, Sequence[float], _Setting, str]] = [
-        ("bcts", BIASES, RIDGES[1:], setting, "")
-    ]
+    paths: list[tuple[Family, Sequence[float], _Setting, str]] = [("bcts", RIDGES[1:], setting, "")]
     for name, bias in biases.items():
         same = ScoreMap(np.full(K, 1 / setting.scale), bias)
         above = map_above(f"{name}none", same, setting.scale, setting.floor)
@@ -183,9 +346,9 @@ def _all_candidates(
             plain = settle(floors[:1])
             if _matrix_nats(plain) < _matrix_nats(setting):
                 floored, suffix = plain, ", no floor"
-        paths.append(("ms", MATRIX, RIDGES, floored, suffix))
+        paths.append(("ms", RIDGES, floored, suffix))
     least = np.inf
-    for name, family, ridges, setting, suffix in paths:
+    for family, ridges, setting, suffix in paths:
         for one in candidates:
             least = min(least, one.nats)
         path = fit_path(
@@ -194,13 +357,13 @@ def _all_candidates(
             setting.start,
             [Penalty(ridge, ridge * setting.spread, 1.0) for ridge in ridges],
             folds,
-            gtol=MATRIX_GTOL if family == MATRIX else GTOL,
-            ftol=MATRIX_FTOL if family == MATRIX else FTOL,
+            gtol=MATRIX_GTOL if family == "ms" else GTOL,
+            ftol=MATRIX_FTOL if family == "ms" else FTOL,
             max_iter=MAX_ITER,
             least=least,
         )
         for found in path:
-            label, maps = f"{name} {found.penalty.bias:g}{suffix}", list[CalibrationMap]()
+            label, maps = f"{family} {found.penalty.bias:g}{suffix}", list[CalibrationMap]()
             for at in (found.fitted.map, *found.folds):
                 maps.append(map_above(label, at, setting.scale, setting.floor))
             candidates.append(Candidate(label, tuple(maps), found.nats))
@@ -226,6 +389,6 @@ def _matrix_nats(setting: _Setting) -> float:
     Both floors leave as many parameters, so it tells which one suits a matrix.
     """
     penalty = Penalty(RIDGES[-1], RIDGES[-1] * setting.spread, 1.0)
-    objective = Objective(setting.likelihood, MATRIX, penalty, setting.start)
+    objective = Objective(setting.likelihood, "ms", penalty, setting.start)
     likelihood, start = setting.likelihood, setting.start
     return fit_map(objective, likelihood, start, MATRIX_GTOL, MAX_ITER, MATRIX_FTOL).nats

@@ -15,7 +15,7 @@ without validation samples is not identified: it keeps bias 0 and the scale of t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,14 +53,7 @@ from priorshift.calibration.fitting import (
     fit_temperature,
     ridges_of,
 )
-from priorshift.calibration.likelihood import (
-    TEMPERATURE,
-    Family,
-    LabelLikelihood,
-    ScoreMap,
-    by_fold,
-    rebalance,
-)
+from priorshift.calibration.likelihood import LabelLikelihood, ScoreMap, by_fold, rebalance
 from priorshift.calibration.maps import TINY
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.solvers import GRADIENT_TOLERANCE, LBFGS_STEPS, released_lbfgs
@@ -91,9 +84,7 @@ class _Calibrator(BaseEstimator):
     tol: float = 1e-6
     max_iter: int = 1000
 
-    def _family(self) -> Family:
-        """Check the parameters of the subclass; return which numbers are fitted."""
-        raise NotImplementedError
+    _family: ClassVar[Literal["ts", "bcts", "vs"]]
 
     def fit(
         self,
@@ -125,7 +116,7 @@ class _Calibrator(BaseEstimator):
             The fitted calibrator.
         """
         check_choice(self.balance, ("offset", "weights"), "balance")
-        family, ridges = self._family(), ridges_of(getattr(self, "ridge", None))
+        ridges = ridges_of(getattr(self, "ridge", None))
         n_folds = 1 if len(ridges) < 2 else check_count(getattr(self, "cv", 5), "cv", least=2)
         y_proba, y = column_of(y_proba, y, of="y_proba")
         outputs = self._outputs(y_proba, classes=classes)
@@ -153,7 +144,7 @@ class _Calibrator(BaseEstimator):
         )
         del z
         unseen = self.classes_[~likelihood.seen].tolist()
-        if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
+        if unseen and (self._family != "ts" or len(unseen) >= self.n_features_in_ - 1):
             warn_user(
                 f"validation says nothing about {len(unseen)} of the classes ({some(unseen)}): y "
                 f"has none of them, or their {argument('source_label_priors')} are 0. Their bias "
@@ -166,11 +157,11 @@ class _Calibrator(BaseEstimator):
             self.nll_ = likelihood.value(found.map) / likelihood.total
         self.n_iter_, self.converged_ = found.n_iter, not found.trouble
         self._map = ScoreMap(found.map.slope / unit, found.map.bias)
-        if family.slope == "shared":
-            self.temperature_ = float(1 / self._map.slope[0])
-        else:
+        if self._family == "vs":
             self.scale_ = self._map.slope
-        if family.bias:
+        else:
+            self.temperature_ = float(1 / self._map.slope[0])
+        if self._family != "ts":
             self.bias_ = self._map.bias
         return self
 
@@ -241,9 +232,9 @@ class _Calibrator(BaseEstimator):
     ) -> FittedMap:
         """Find the best map of outputs divided by a unit; warn if it is not reached."""
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
-        family = self._family()
+        family = self._family
         found = fit_temperature(likelihood, start=unit, tol=tol, max_iter=max_iter)
-        if family != TEMPERATURE:
+        if family != "ts":
             start, n_iter, penalty = found.map, found.n_iter, Penalty(ridges[0])
             if len(ridges) > 1:
                 chosen = cross_fit(likelihood, family, start, ridges, folds, max_iter=max_iter)
@@ -310,8 +301,7 @@ class TemperatureScaling(_Calibrator):
     3.0
     """
 
-    def _family(self) -> Family:
-        return TEMPERATURE
+    _family = "ts"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -371,11 +361,7 @@ class BCTS(_Calibrator):
     random_state: int | np.random.Generator | None = None
     solver: Literal["optimal", "released"] = "optimal"
 
-    def _family(self) -> Family:
-        check_choice(self.solver, ("optimal", "released"), "solver")
-        if self.solver == "released":
-            check_choice(self.ridge, (None, 0), "ridge with solver='released'")
-        return Family("shared", bias=True)
+    _family = "bcts"
 
     def _search(
         self,
@@ -384,8 +370,10 @@ class BCTS(_Calibrator):
         ridges: tuple[float, ...],
         folds: tuple[slice, ...],
     ) -> FittedMap:
+        check_choice(self.solver, ("optimal", "released"), "solver")
         if self.solver == "optimal":
             return super()._search(likelihood, unit, ridges, folds)
+        check_choice(self.ridge, (None, 0), "ridge with solver='released'")
         self.ridge_ = 0.0
         n_steps = min(LBFGS_STEPS, check_count(self.max_iter, "max_iter"))
         likelihood = LabelLikelihood(
@@ -422,8 +410,6 @@ class VectorScaling(_Calibrator):
 
     Parameters
     ----------
-    bias : bool, default=True
-        Whether to fit a bias. False gives no-bias vector scaling (NBVS), which accepts no `ridge`.
     logits, balance, ridge, cv, random_state, tol, max_iter
         As in `BCTS`.
 
@@ -432,7 +418,7 @@ class VectorScaling(_Calibrator):
     scale_ : ndarray of shape (n_classes,)
         The scales v; that of the best temperature for a class without validation samples.
     bias_, ridge_, classes_, n_features_in_, nll_, n_iter_, converged_
-        As in `BCTS`; no `bias_` if `bias=False`.
+        As in `BCTS`.
 
     Examples
     --------
@@ -442,16 +428,12 @@ class VectorScaling(_Calibrator):
     >>> rng = np.random.default_rng(0)
     >>> z = log_softmax(rng.normal(size=(50000, 3)), axis=1)
     >>> y = np.argmax(z * [0.5, 1, 1.5] + rng.gumbel(size=z.shape), axis=1)
-    >>> VectorScaling(bias=False, logits=True).fit(z, y).scale_.round(1)
+    >>> VectorScaling(logits=True).fit(z, y).scale_.round(1)
     array([0.5, 1. , 1.5])
     """
 
-    bias: bool = True
     ridge: float | Literal["cv"] | None = None
     cv: int = 5
     random_state: int | np.random.Generator | None = None
 
-    def _family(self) -> Family:
-        if not self.bias:
-            check_choice(self.ridge, (None,), "ridge with bias=False")
-        return Family("vector", bias=bool(self.bias))
+    _family = "vs"

@@ -37,7 +37,7 @@ LARGEST_STEP = 2.0
 """Largest change of the logarithm of a temperature in one step."""
 
 HOPELESS = 20.0
-"""Nats behind the best, and rising, at which weaker ridges are no longer tried."""
+"""Nats behind the best at which higher floors, and weaker ridges, are no longer tried."""
 
 RIDGE_GRID = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
 """What `ridge="cv"` chooses from: from hardly any bias to hardly any penalty."""
@@ -147,25 +147,40 @@ class Objective:
         curvature: Any = None,
     ) -> None:
         self.family, self.penalty, self.seen = family, penalty, likelihood.seen
-        K, n_parameters = self.seen.size, family.parameters(near).size
-        n_slopes, self.curvature = n_parameters - K * family.bias, curvature
-        if family.slope == "matrix" and n_parameters > MATRIX_PARAMETERS:
+        K, self.curvature = self.seen.size, curvature
+        self.n_slopes = {"bcts": 1, "vs": K, "ms": K * K}[family]
+        if family == "ms" and self.n_slopes + K > MATRIX_PARAMETERS:
             self.curvature = curvature or likelihood.factors(near)
             self.metric: Any = kronecker_metric(self.curvature, penalty)
-        elif family.slope == "matrix":  # whose Hessian moves with it: none that is given will do
+        elif family == "ms":  # whose Hessian moves with it: none that is given will do
             hessian = likelihood.curvature_of_matrix(near)
             self.metric = dense_metric(hessian, np.eye(K).ravel(), penalty)
-        elif n_parameters > DENSE_PARAMETERS:
+        elif self.n_slopes + K > DENSE_PARAMETERS:
             self.curvature = curvature or likelihood.diagonal(near, family)
-            self.metric = diagonal_metric(self.curvature, n_slopes, penalty)
+            self.metric = diagonal_metric(self.curvature, self.n_slopes, penalty)
         else:
             self.curvature = curvature or (likelihood.curvature(near, family),)
-            self.metric = dense_metric(self.curvature[0], np.ones(n_slopes), penalty)
+            self.metric = dense_metric(self.curvature[0], np.ones(self.n_slopes), penalty)
+        self.transposed = self.metric.T
+
+    def parameters(self, of: ScoreMap) -> Vector:
+        """Return the free numbers of a map; a temperature is one of a matrix too."""
+        slope = of.slope
+        if self.family == "bcts":
+            slope = np.log(slope[:1])
+        elif self.family == "ms" and slope.ndim == 1:
+            slope = np.diag(slope)
+        return np.concatenate([slope.ravel(), of.bias])
 
     def map_at(self, omega: Vector, origin: Vector) -> ScoreMap:
         """Return the map that is a step away from the parameters at the origin."""
-        step = self._identified(self.metric @ omega)
-        return self.family.map(origin + step, self.seen.size)
+        theta, K = origin + self._identified(self.metric @ omega), self.seen.size
+        slope, bias = theta[: self.n_slopes], theta[self.n_slopes :]
+        if self.family == "bcts":
+            slope = np.full(K, np.exp(np.clip(slope[0], *LOG_SLOPES)))
+        elif self.family == "ms":
+            slope = slope.reshape(K, K)
+        return ScoreMap(slope, bias)
 
     def __call__(
         self, omega: Vector, origin: Vector, likelihood: LabelLikelihood
@@ -184,25 +199,22 @@ class Objective:
             extra += penalty.temperature * np.log(mean) ** 2
             even += penalty.temperature * np.log(mean) / (mean * n)
         gradient = (of.slope + uneven).ravel()
-        if self.family.slope == "shared":  # its parameter is a logarithm
+        if self.family == "bcts":  # its parameter is a logarithm
             gradient = gradient.sum(keepdims=True) * at.slope[0]
-        if self.family.bias:
-            gradient = np.concatenate([gradient, of.bias + penalty.bias * at.bias])
-        return value + extra / 2, self.metric.T @ self._identified(gradient)
+        gradient = np.concatenate([gradient, of.bias + penalty.bias * at.bias])
+        return value + extra / 2, self.transposed @ self._identified(gradient)
 
     def _identified(self, step: Vector) -> Vector:
         """Project on what is identified, in place.
 
         Unseen classes keep slopes and biases; of the others, steps in the biases sum to 0.
         """
-        seen, n_biases = self.seen, self.seen.size * self.family.bias
-        slopes, bias = step[: step.size - n_biases], step[step.size - n_biases :]
-        if self.family.slope != "shared":
+        seen, slopes, bias = self.seen, step[: self.n_slopes], step[self.n_slopes :]
+        if self.family != "bcts":
             of_class = slopes.reshape(-1, seen.size)
             of_class *= seen
-        if n_biases:
-            bias -= bias @ seen / max(1, int(seen.sum()))
-            bias *= seen
+        bias -= bias @ seen / max(1, int(seen.sum()))
+        bias *= seen
         return step
 
 
@@ -215,8 +227,7 @@ def fit_map(
     ftol: float = 1e-15,
 ) -> FittedMap:
     """Minimise the objective from `start`, never ending above it: every step goes down."""
-    family = objective.family
-    origin = family.parameters(start)
+    origin = objective.parameters(start)
     found = minimize(
         objective,
         np.zeros(origin.size),
@@ -230,7 +241,7 @@ def fit_map(
     if found.status == 1 or (not found.success and short):
         trouble = EXHAUSTED.format(found.nit)
     best = objective.map_at(found.x, origin)
-    if family.slope == "shared" and np.log(best.slope[0]) <= LOG_SLOPES[0]:
+    if objective.family == "bcts" and np.log(best.slope[0]) <= LOG_SLOPES[0]:
         trouble = NO_TEMPERATURE
     return FittedMap(best, int(found.nit), trouble, float(found.fun))
 
@@ -258,7 +269,7 @@ def fit_path(
 
     The path ends where it has become hopeless; `least` is the loss of what there is already.
     """
-    matrix, at, before = family.slope == "matrix", start, np.inf
+    matrix, at, before = family == "ms", start, np.inf
     without, own, others = [start] * len(folds), list[LabelLikelihood](), list[LabelLikelihood]()
     for i, fold in enumerate(folds):
         own.append(likelihood.on([fold]))
@@ -302,7 +313,7 @@ def _without_folds(
     The first follows the gradient of the fold alone; the second corrects it by what the gradient
     has become (one BFGS update).
     """
-    origin, found, gradients = objective.family.parameters(at), list[ScoreMap](), list[Vector]()
+    origin, found, gradients = objective.parameters(at), list[ScoreMap](), list[Vector]()
     nowhere = np.zeros(origin.size)
     _, total = objective(nowhere, origin, likelihood.on([]))
     pull = total.copy()  # of the penalty alone
@@ -388,7 +399,7 @@ def diagonal_metric(curvature: tuple[Vector, Vector], n_slopes: int, penalty: Pe
     slopes += penalty.slope + penalty.temperature / n_slopes**2
     biases += penalty.bias
     diagonal += 1e-7 * diagonal.mean() + 1e-7
-    if biases.size != n_slopes:
+    if n_slopes == 1:
         return diags_array(1 / np.sqrt(diagonal))
     pivot = mixed / biases
     slopes -= (1 - 1e-7) * pivot * mixed

@@ -33,37 +33,11 @@ class ScoreMap(NamedTuple):
     bias: Vector
 
 
-class Family(NamedTuple):
-    """The maps of one calibrator: its kind of slope, and whether it has biases.
+Family = Literal["bcts", "vs", "ms"]
+"""Maps with a bias per class, and one slope for all classes, one per class, or a matrix of them.
 
-    A slope for all classes is a reciprocal temperature: its parameter is the logarithm, so that it
-    stays above 0.
-    """
-
-    slope: Literal["shared", "vector", "matrix"]
-    bias: bool
-
-    def parameters(self, of: ScoreMap) -> Vector:
-        """Return the free numbers of a map; a temperature is one of a matrix too."""
-        slope = of.slope
-        if self.slope == "shared":
-            slope = np.log(slope[:1])
-        elif self.slope == "matrix" and slope.ndim == 1:
-            slope = np.diag(slope)
-        return np.concatenate([slope.ravel(), of.bias]) if self.bias else slope.ravel().copy()
-
-    def map(self, theta: Vector, n_classes: int) -> ScoreMap:
-        """Return the map that has these parameters."""
-        split = theta.size - n_classes * self.bias
-        slope = theta[:split]
-        if self.slope == "shared":
-            slope = np.full(n_classes, np.exp(np.clip(slope[0], *LOG_SLOPES)))
-        elif self.slope == "matrix":
-            slope = slope.reshape(n_classes, n_classes)
-        return ScoreMap(slope, theta[split:] if self.bias else np.zeros(n_classes))
-
-
-TEMPERATURE = Family("shared", bias=False)
+One slope is a reciprocal temperature: its parameter is the logarithm, so that it stays above 0.
+"""
 
 
 class LabelLikelihood:
@@ -138,10 +112,10 @@ class LabelLikelihood:
         return value, first, second
 
     def curvature(self, at: ScoreMap, family: Family) -> Vector:
-        """Return the Hessian in the parameters of a family of slopes without a matrix."""
-        K, shared = self.offset.size, family.slope == "shared"
+        """Return the Hessian in the parameters of a family, but for matrices."""
+        K, shared = self.offset.size, family == "bcts"
         n = 1 if shared else K
-        hessian = np.zeros((n + K * family.bias, n + K * family.bias))
+        hessian = np.zeros((n + K, n + K))
         flat, mixed, square = np.zeros((3, K))
         for rows, _, weight, _, proba in self._blocks(at):
             z, w = self.z[:, rows], weight.astype(proba.dtype)
@@ -151,15 +125,13 @@ class LabelLikelihood:
             square += np.einsum("ij,ij,j->i", steep, z, w)
             if shared:
                 steep = steep.sum(axis=0, keepdims=True)
-            factors = np.vstack([steep, proba]) if family.bias else steep
-            factors *= np.sqrt(w)
+            factors = np.vstack([steep, proba]) * np.sqrt(w)
             hessian -= factors @ factors.T
         slopes = np.ones((1, K)) if shared else np.eye(K)  # of the classes
         hessian[:n, :n] += slopes * square @ slopes.T
-        if family.bias:
-            hessian[:n, n:] += slopes * mixed
-            hessian[n:, :n] += (slopes * mixed).T
-            hessian[n:, n:] += np.diag(flat)
+        hessian[:n, n:] += slopes * mixed
+        hessian[n:, :n] += (slopes * mixed).T
+        hessian[n:, n:] += np.diag(flat)
         if shared:  # its parameter is a logarithm
             hessian[0] *= at.slope[0]
             hessian[:, 0] *= at.slope[0]
@@ -200,10 +172,10 @@ class LabelLikelihood:
             proba *= z
             mixed += proba.sum(axis=1)
             steep += np.einsum("ij,ij->i", proba, z)
-        if family.slope == "shared":
+        if family == "bcts":
             steep = np.array([at.slope[0] ** 2 * self.along_slope(at)[2]])
             mixed[:] = 0.0
-        return (np.concatenate([steep, flat]) if family.bias else steep), mixed
+        return np.concatenate([steep, flat]), mixed
 
     def factors(self, at: ScoreMap) -> tuple[Vector, Vector]:
         """Return the factors A, B whose Kronecker product is close to a matrix map's Hessian.

@@ -121,7 +121,7 @@ class CML(PriorEstimator):
         possible = C.sum(axis=1) > NO_LIKELIHOOD
         weights = np.ascontiguousarray(np.maximum(counts[:, possible], 0))
         return maximise(
-            Mixtures.of(C[possible], weights, self._hyper_prior - 1),
+            Mixtures(C[possible], weights, self._hyper_prior - 1),
             start=self.source_priors_,
             tol=check_positive(self.tol, "tol"),
             max_iter=check_count(self.max_iter, "max_iter"),

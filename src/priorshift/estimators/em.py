@@ -21,7 +21,7 @@ from scipy.special import rel_entr
 
 from priorshift._typing import Vector
 from priorshift.border import NO_PRIOR, ArrayTable, Rows, Table, check_choice, check_count, some
-from priorshift.calibration import FAMILIES, choose_calibration, ridges_of
+from priorshift.calibration import FAMILIES, choose_calibration
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.bounds import Bounds
 from priorshift.estimators.data import Evidence, posterior_problem
@@ -294,30 +294,30 @@ class CalibratedEM(PriorEstimator):
     def _learn(self, evidence: Evidence) -> dict[str, Any]:
         rows, label_priors = evidence.rows, evidence.best_labels
         assert rows is not None
-        check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
+        check_choice(self.calibrator, FAMILIES, "calibrator")
 
         def learn() -> tuple[dict[str, Any], str, Evidence]:
             ordered = rows.in_canonical_order()
-            chosen = choose_calibration(
+            found, ridge, calibrated, trouble = choose_calibration(
                 ordered.y_proba,
                 ordered.y,
                 ordered.weight,
                 label_priors,
                 calibrator=self.calibrator,
-                ridges=(0.0,) if self.calibrator == "ts" else ridges_of(self.ridge),
+                ridge=self.ridge,
                 n_folds=check_count(self.cv, "cv", least=2),
                 random_state=self.random_state,
             )
             # calibrating must not create mass for classes that validation neither has nor predicts
-            dead, values = evidence.predicted.counts <= 0, chosen.y_proba
+            dead, values = evidence.predicted.counts <= 0, calibrated
             dead &= ~evidence.confusion.seen
             if dead.any():
                 values = np.where(dead, 0, values).astype(values.dtype)
                 values /= values.sum(axis=1, keepdims=True)
             given = replace(evidence, source_priors=None, source_label_priors=label_priors)
-            learned = {"recalibration_": chosen.map, "ridge_": chosen.ridge}
+            learned = {"recalibration_": found, "ridge_": ridge}
             counted = given.count(replace(ordered, y_proba=values), "soft")
-            return learned, chosen.trouble, replace(counted, rows=None)
+            return learned, trouble, replace(counted, rows=None)
 
         if rows.checked is None or isinstance(self.random_state, np.random.Generator):
             learned, trouble, calibrated = learn()

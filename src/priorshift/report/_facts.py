@@ -243,9 +243,7 @@ def _count_validation(facts: Facts, val: Predictions, y: Indices) -> None:
     if val.decided is not None:
         return
     if K == 2 and estimate.method != KNOWN:
-        acting = estimate if facts.assessment is None else facts.assessment.estimate
-        now = float(facts.shown.priors[1])
-        facts.what_if = WhatIf.of(rows, y, estimate, acting, now, facts.goal)
+        facts.what_if = WhatIf.of(facts, rows, y)
     if estimate.source_priors_given:
         # calibrated for the shares of training; validation may have others
         shares = np.maximum(hard.class_frequencies, 0.5 / y.size)
@@ -285,14 +283,12 @@ def _count_target(facts: Facts, rows: Any, label: Indices | None) -> None:
         np.bincount(routes.col, routes.data, minlength=K).astype(np.int64),
     )
     if label is not None:
-        raw = replace(
-            full, priors=full.source_priors, adapts_to=None, strength=0.0, calibrator=None
-        )
+        raw, costs = replace(full, priors=full.source_priors), facts.goal.costs
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             facts.scores = (
-                score_adapted(raw, rows, label, facts.goal.costs),
-                score_adapted(full, rows, label, facts.goal.costs),
+                score_adapted(raw, rows, label, costs, adapts=False),
+                score_adapted(full, rows, label, costs),
             )
         facts.truth = np.bincount(label, minlength=K) / label.size
 
@@ -355,21 +351,15 @@ class WhatIf:
     threshold: float | None
 
     @classmethod
-    def of(
-        cls,
-        y_proba: Floats,
-        y: Indices,
-        estimate: PriorEstimate,
-        acting: PriorEstimate,
-        now: float,
-        goal: Goal,
-    ) -> "WhatIf | None":
+    def of(cls, facts: Facts, y_proba: Floats, y: Indices) -> "WhatIf | None":
         """Count validation; None where there is nothing to tell the classes by."""
-        share = float(estimate.priors[1])
-        if not 0 < share < 1 or not 0 < now < 1 or np.unique(y).size < 2:
+        share, now = float(facts.estimate.priors[1]), float(facts.shown.priors[1])
+        cut = binary_cut(facts.goal.costs)
+        if not 0 < share < 1 or not 0 < now < 1 or np.unique(y).size < 2 or cut is None:
             return None
+        acting = facts.estimate if facts.assessment is None else facts.assessment.estimate
         scores = expit(np.linspace(-18, 18, 361))
-        adapted = ungated(estimate).adapt(np.column_stack([1 - scores, scores]))[:, 1]
+        adapted = ungated(facts.estimate).adapt(np.column_stack([1 - scores, scores]))[:, 1]
         log_odds = np.maximum.accumulate(logit(adapted.clip(1e-12, 1 - 1e-12)))
         above = np.array(
             [
@@ -377,10 +367,7 @@ class WhatIf:
                 for of in (y_proba[y == k, 1].astype(np.float64) for k in (0, 1))
             ]
         )
-        cut = binary_cut(goal.costs)
-        if cut is None:
-            return None
-        threshold = acting.threshold(goal.costs)
+        threshold = acting.threshold(facts.goal.costs)
         return cls(scores, log_odds.round(6), above.round(6), share, now, cut, threshold)
 
     def at(self, share: float) -> dict[str, float | None]:

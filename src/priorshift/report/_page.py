@@ -21,9 +21,10 @@ from priorshift import text
 from priorshift._typing import Indices, Labels
 from priorshift._version import __version__
 from priorshift.adapt import GOAL_WORDS
-from priorshift.assessment import FEW_ROWS, vaguest_share
+from priorshift.assessment import vaguest_share
 from priorshift.compare import Scores
 from priorshift.estimators import PriorEstimate, Reference, traits_of
+from priorshift.evidence import FEW_ROWS
 from priorshift.exceptions import missing
 from priorshift.files import write_text
 from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, Facts, gather
@@ -479,9 +480,8 @@ def _environment() -> "Environment":
     environment.filters |= {name: getattr(text, name) for name in shows}
     environment.filters |= {
         "short": short_percent,
-        "cells": table_cells,
+        "cell": make_cell,
         "bounded": _interval_cells,
-        "pluck": _attributes_of,
         "scores_of": _score_cells,
         "some": _name_few,
         "together": _keep_whole,
@@ -491,7 +491,7 @@ def _environment() -> "Environment":
     environment.globals |= {name: getattr(text, name) for name in (*shows, *more)}
     environment.globals["say_fact"] = lambda name, **numbers: say(fact(name, **numbers))
     environment.globals |= {"place": place, "abs": abs, "known": KNOWN, "traits_of": traits_of}
-    environment.globals["goal_words"] = GOAL_WORDS
+    environment.globals |= {"goal_words": GOAL_WORDS, "nan": math.nan}
     return environment
 
 
@@ -499,19 +499,10 @@ Column = tuple[str, Any, Callable[[Any], str] | None]
 """Heading, values or cells, and how a number is shown; None for text."""
 
 
-def table_cells(
-    columns: Sequence[Column], order: Indices | None = None
-) -> list[tuple[tuple[str, Any], ...]]:
-    """Return the cells of each row of a table, or of those in an order."""
-    by_column = []
-    for _, values, show in columns:
-        values = values if order is None else [values[k] for k in order]
-        by_column.append([v if isinstance(v, tuple) else make_cell(v, show) for v in values])
-    return list(zip(*by_column, strict=True))
-
-
 def make_cell(value: Any, show: Callable[[Any], str] | None) -> tuple[str, Any]:
     """Return what is shown and, of a number, what it is sorted by; what is missing sorts last."""
+    if isinstance(value, tuple):  # a cell already
+        return value
     if show is None:
         return str(value), None
     if value is None or math.isnan(value):
@@ -535,14 +526,6 @@ def _interval_cells(reading: PriorEstimate) -> list[tuple[str, float]]:
 def _score_cells(scores: Iterable[Column], side: Scores) -> list[tuple[str, Any]]:
     """Return cells of the scores on one side."""
     return [make_cell(getattr(side, name), show) for _, name, show in scores]
-
-
-def _attributes_of(items: Iterable[Any], path: str) -> Labels:
-    """Return an attribute of each item, or an attribute of that; None where there is none."""
-    found = list(items)
-    for name in path.split("."):
-        found = [None if one is None else getattr(one, name) for one in found]
-    return np.array(found, object)
 
 
 def place(share: float, scale: float) -> float:

@@ -21,8 +21,6 @@ class that is almost never predicted would make every step too short. Squared di
 of noise, so each problem stops when its duality gap is smaller than noise can show.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.optimize import brentq
@@ -104,33 +102,22 @@ def quadratic_programme(G: Vector, h: Vector, total: Vector | None = None) -> tu
         pull = h - G @ x + (0.0 if total is None else multiplier * total)
         if max(float(x @ z) / K, float(np.abs(pull + z).max())) <= 1e-15 * size:
             return x, step
-        newton = _bordered(factorise(G, z / x), total, x)
-        dx, _ = newton(pull)
-        dz = -z - z / x * dx
-        mu = float(x @ z) / K
-        ahead = (x + reach(x, dx, 1.0) * dx) @ (z + reach(z, dz, 1.0) * dz) / K
-        push = ((ahead / mu) ** 3 * mu - dx * dz) / x
-        dx, change = newton(pull + push)
-        dz = push - z - z / x * dx
+        solve, push = factorise(G, z / x), np.zeros(K)
+        border = push if total is None else solve(total)
+        for predicted in (False, True):
+            dx, change = solve(pull + push), 0.0
+            if total is not None:  # the step also makes total . x = 1
+                missing = 1 - float(total @ x) - float(total @ dx)
+                change = missing / float(total @ border)
+                dx = dx + change * border
+            dz = push - z - z / x * dx
+            if not predicted:
+                mu = float(x @ z) / K
+                ahead = (x + reach(x, dx, 1.0) * dx) @ (z + reach(z, dz, 1.0) * dz) / K
+                push = ((ahead / mu) ** 3 * mu - dx * dz) / x
         length = float(min(reach(x, dx)[0], reach(z, dz)[0]))
         x, z, multiplier = x + length * dx, z + length * dz, multiplier + length * change
     return x, QP_STEPS
-
-
-def _bordered(
-    solve: Callable[[Vector], Vector], total: Vector | None, x: Vector
-) -> Callable[[Vector], tuple[Vector, float]]:
-    """Extend a solver so that its step also makes total . x = 1; it returns the multiplier too."""
-    if total is None:
-        return lambda pull: (solve(pull), 0.0)
-    border, missing = solve(total), 1 - float(total @ x)
-
-    def newton(pull: Vector) -> tuple[Vector, float]:
-        dx = solve(pull)
-        change = (missing - float(total @ dx)) / float(total @ border)
-        return dx + change * border, change
-
-    return newton
 
 
 def _objective(J: Vector, q: Vector, penalty: float, w: Vector) -> float:

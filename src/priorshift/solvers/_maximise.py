@@ -301,12 +301,12 @@ def _newton(
                 continue
             break
         kept = new.gap < point.gap and new.gap * (new.gap / point.gap) ** few <= tol
-        step, change = new.p - point.p, (point.slope - new.slope) / T
-        point = new
+        before, point = point, new
         best = point if point.gap < best.gap else best
         if not exact:
             if shortened:
                 break
+            step, change = point.p - before.p, (before.slope - point.slope) / T
             for vector, divisor in secant_terms(step, change, H @ step):
                 H += np.outer(vector, vector / divisor)
             kept |= n_fresh > 1

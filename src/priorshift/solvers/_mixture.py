@@ -13,7 +13,6 @@ weight 0 are dropped, or when equal rows are merged and their weights added.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,8 +27,6 @@ from priorshift.border import (
     SparseTable,
     Table,
     map_reduce,
-    map_rows,
-    row_blocks,
     times,
 )
 
@@ -63,6 +60,10 @@ LEAST_OF_FLOAT32 = 1e-20
 
 RIDGES = (0.0, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6)
 """Tried in turn, relative to the diagonal, where rounding makes Newton's matrix indefinite."""
+
+
+Mix = Callable[[Block, slice], tuple[Vector | None, Vector]]
+"""Takes a block and its rows, returns their weights, None for 1, and their likelihoods."""
 
 
 class Mixture:
@@ -138,7 +139,14 @@ class Mixture:
         share = max(size // 32, min(size // 12, USUAL_BLOCK_BYTES))
         few = size <= 2 * USUAL_BLOCK_BYTES or n <= 2 * K
         largest = CACHED_BLOCK_BYTES if getattr(rows, "dear", False) else LARGEST_BLOCK_BYTES
-        self.block_bytes = largest if few else min(largest, share)
+        self.block_bytes = self.pass_bytes = largest if few else min(largest, share)
+        if not isinstance(rows, Table):  # a pass without conversion makes no copies, only vectors
+            self.pass_bytes = max(self.block_bytes, min(BLOCK_BYTES, K * rows.nbytes // 12))
+
+    def mix(self, p: Vector) -> Mix:
+        """Return a function of blocks of rows: their likelihoods at p, one column per p."""
+        scaled = self.scale * p if p.ndim == 1 else self.scale[:, None] * p
+        return partial(_mix, scaled, self.weights, self.hidden)
 
     @property
     def mass(self) -> float:
@@ -152,13 +160,9 @@ class Mixture:
         float64): good enough for steps, not for certificates. Where p leaves a row without any
         probability, the likelihood is -inf and the gradient is not finite.
         """
-        A: Any = self.A
-        bytes_ = self.block_bytes
-        converted = exact and A.dtype != np.float64
-        if not isinstance(A, Table) and not converted:  # no copies, only vectors
-            bytes_ = max(bytes_, min(BLOCK_BYTES, self.n_classes * A.nbytes // 12))
-        kernel = partial(_evaluate, self.scale * p, self.weights, self.hidden)
-        likelihood, slope = map_reduce(kernel, A, block_bytes=bytes_, exact=exact)
+        bytes_ = self.block_bytes if exact and self.A.dtype != np.float64 else self.pass_bytes
+        kernel = partial(_evaluate, self.mix(p))
+        likelihood, slope = map_reduce(kernel, self.A, block_bytes=bytes_, exact=exact)
         return float(likelihood), self.scale * slope
 
     def at(
@@ -179,7 +183,7 @@ class Mixture:
     def curved_at(self, p: Vector) -> tuple["Point", Vector]:
         """Return `at(p)` and `hessian(p)` of one pass, where a pass costs more than its work."""
         scale = self.scale if self.wide else None
-        kernel = partial(_evaluate_and_gram, self.scale * p, self.weights, self.hidden, scale)
+        kernel = partial(_evaluate_and_gram, self.mix(p), scale)
         found = map_reduce(kernel, self.A, block_bytes=self.block_bytes, n_parts=HESSIAN_PARTS)
         likelihood, slope, H = found
         if not self.wide:
@@ -207,28 +211,23 @@ class Mixture:
         bounds add up to the sum of `slope`, the likelihood's gradient at p.
         """
         A: Any = self.A
-        weights, hidden, at = self.weights, self.hidden, None
+        mix, at = self.mix(p), None
         if n_rows is not None and n_rows < A.shape[0]:
-            A, weights, at = self._sample(p, n_rows, slope)
-            hidden = None
-        scale = self.scale if self.wide else None
-        kernel = partial(_gram, self.scale * p, weights, hidden, scale)
-        K = self.n_classes
+            A, mix, at = self._sample(p, n_rows, slope)
+        K, scale = self.n_classes, self.scale if self.wide else None
         work = (A.shape[0] if at is None else at.size) * K**2 / GEMM_SPEED_UP
         if at is None:
             bytes_ = max(self.block_bytes, min(LARGEST_BLOCK_BYTES, 24 * K**2))
+            kernel = partial(_gram, mix, scale)
             H = map_reduce(kernel, A, work=work, block_bytes=bytes_, n_parts=HESSIAN_PARTS)
-        else:
-
-            def of_part(part: slice) -> Vector:
-                hessian = np.zeros((K, K))
-                for rows in row_blocks(part, K, self.block_bytes):
-                    hessian += kernel(A[at[rows]], rows)
-                return hessian
-
-            H, *others = map_rows(of_part, at.size, work=work, n_parts=HESSIAN_PARTS)
-            for other in others:
-                H += other
+        else:  # blocks of row numbers, of which each stands for K numbers
+            H = map_reduce(
+                lambda some, rows: _gram(mix, scale, A[some[:, 0]], rows),
+                at[:, None],
+                work=work,
+                block_bytes=self.block_bytes // K,
+                n_parts=HESSIAN_PARTS,
+            )
         if not self.wide:
             H *= self.scale[:, None]
             H *= self.scale
@@ -237,55 +236,45 @@ class Mixture:
     def hessian_rows(self, p: Vector, n_rows: int, slope: Vector) -> Block:
         r"""Return rows B whose :math:`B^T B` is the Hessian, or the estimate from a sample."""
         A: Any = self.A
-        weights, hidden, at = self.weights, self.hidden, None
+        mix, at = self.mix(p), None
         if n_rows < A.shape[0]:
-            A, weights, at = self._sample(p, n_rows, slope)
-            hidden = None
+            A, mix, at = self._sample(p, n_rows, slope)
         rows: Block = A[:] if at is None else A[at]
-        w, u = likelihoods(self.scale * p, weights, hidden, rows, slice(None))
+        w, u = mix(rows, slice(None))
         root = 1.0 if w is None else np.sqrt(w)
         return rows * self.scale.astype(rows.dtype) * (root / u)[:, None].astype(rows.dtype)
 
-    def _sample(
-        self, p: Vector, n_rows: int, slope: Vector | None
-    ) -> tuple[Any, Vector | None, Indices | None]:
-        """Return about `n_rows` rows and their weights; of an array all rows, and which to take."""
+    def _sample(self, p: Vector, n_rows: int, slope: Vector | None) -> tuple[Any, Mix, Any]:
+        """Return about `n_rows` rows, of an array all rows and which to take, and `mix` of them."""
         slope = self.evaluate(p, exact=False)[1] if slope is None else slope
         step = float(slope.sum()) / n_rows
         kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, self.fetched)
         found, parts = map_reduce(kernel, self.A, block_bytes=self.block_bytes)
         chosen, stands_for = np.concatenate(found), np.concatenate(parts)
-        if self.fetched:
-            return chosen, stands_for, None
-        if self.weights is not None:
+        if not self.fetched and self.weights is not None:
             stands_for = stands_for * self.weights[chosen]
-        return self.A, stands_for, chosen
+        mix = partial(_mix, self.scale * p, stands_for, None)
+        return (chosen, mix, None) if self.fetched else (self.A, mix, chosen)
 
 
-@dataclass(frozen=True)
 class Mixtures:
-    """The data of G problems with K unknowns each."""
+    """The data of G problems with K unknowns each.
 
-    A: Vector  # rows a_i, (m, K) for all groups or (G, m, K); no row with a weight is all 0
-    weights: Vector  # (G, m)
-    excess: Vector  # alpha - 1 of the Dirichlet hyper-prior, at least 0, (G, K)
-    outer: Vector | None = None
+    Rows a_i, (m, K) for all groups or (G, m, K), have weights (G, m); no row with a weight is all
+    0. `excess` is alpha - 1 of the hyper-prior, at least 0, (G, K), and `total` every group's T.
+    """
 
-    @classmethod
-    def of(cls, A: Vector, weights: Vector, excess: Vector | float = 0.0) -> "Mixtures":
-        """Build the problems."""
+    def __init__(
+        self, A: Vector, weights: Vector, excess: Vector | float = 0.0, outer: Vector | None = None
+    ) -> None:
         K = A.shape[-1]
-        outer = None
         # all products of a shared matrix's columns, if they are few: the Hessians of all groups are
         # one matrix product then
-        if A.ndim == 2 and K <= 64:
+        if outer is None and A.ndim == 2 and K <= 64:
             outer = (A[:, :, None] * A[:, None, :]).reshape(A.shape[0], K * K)
-        return cls(A, weights, np.broadcast_to(excess, (weights.shape[0], K)), outer)
-
-    @property
-    def total(self) -> Vector:
-        """T, the weight of all rows and of the hyper-prior, by group."""
-        return self.weights.sum(axis=1) + self.excess.sum(axis=1)
+        self.A, self.weights, self.outer = A, weights, outer
+        self.excess = np.broadcast_to(excess, (weights.shape[0], K))
+        self.total = weights.sum(axis=1) + self.excess.sum(axis=1)
 
     def take(self, groups: Indices) -> "Mixtures":
         """Return the problems of some groups."""
@@ -370,14 +359,11 @@ def _impossible(scale: Vector, block: Block, _: slice) -> int:
     return int(np.count_nonzero(times(block, scale) <= block.dtype.type(NO_LIKELIHOOD)))
 
 
-def likelihoods(
-    mixed: Vector, weights: Vector | None, hidden: Vector | None, block: Block, rows: slice
+def _mix(
+    scaled: Vector, weights: Vector | None, hidden: Vector | None, block: Block, rows: slice
 ) -> tuple[Vector | None, Vector]:
-    """Return the weights of a block's rows, None for 1, and their likelihoods `a_i . mixed`.
-
-    `mixed` is the scaled p, or one column per p.
-    """
-    u = times(block, mixed)
+    """Return the weights of a block's rows, None for 1, and their likelihoods at the scaled p."""
+    u = times(block, scaled)
     if hidden is not None:  # rows that are all 0 once scaled weigh nothing, and others 1
         possible = times(block, hidden) > block.dtype.type(NO_LIKELIHOOD)
         possible = possible.reshape(-1, *[1] * (u.ndim - 1))
@@ -388,11 +374,9 @@ def likelihoods(
     return (w if u.ndim == 1 else w[:, None]), u
 
 
-def _evaluate(
-    mixed: Vector, weights: Vector | None, hidden: Vector | None, block: Block, rows: slice
-) -> tuple[float, Vector]:
+def _evaluate(mix: Mix, block: Block, rows: slice) -> tuple[float, Vector]:
     """Return the likelihood of a block, and its gradient by the scaled p."""
-    w, u = likelihoods(mixed, weights, hidden, block, rows)
+    w, u = mix(block, rows)
     u = u.astype(np.float64, copy=False)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         logs = np.log(u)
@@ -401,16 +385,9 @@ def _evaluate(
         return likelihood, slopes.astype(block.dtype, copy=False) @ block
 
 
-def _gram(
-    mixed: Vector,
-    weights: Vector | None,
-    hidden: Vector | None,
-    scale: Vector | None,
-    block: Block,
-    rows: slice,
-) -> Vector:
+def _gram(mix: Mix, scale: Vector | None, block: Block, rows: slice) -> Vector:
     """Return `sum_i w_i/(a_i.p)^2 a_i a_i^T` of a block, scaled if a scale is given."""
-    w, u = likelihoods(mixed, weights, hidden, block, rows)
+    w, u = mix(block, rows)
     if scale is not None:
         block = block * scale.astype(block.dtype)
     root = 1.0 if w is None else np.sqrt(w)
@@ -420,17 +397,11 @@ def _gram(
 
 
 def _evaluate_and_gram(
-    mixed: Vector,
-    weights: Vector | None,
-    hidden: Vector | None,
-    scale: Vector | None,
-    block: Block,
-    rows: slice,
+    mix: Mix, scale: Vector | None, block: Block, rows: slice
 ) -> tuple[float, Vector, Vector]:
     """Return what `_evaluate` finds in float64, and `_gram` in the precision of the data."""
     exact = block.astype(np.float64, copy=False)
-    gram = _gram(mixed, weights, hidden, scale, block, rows)
-    return *_evaluate(mixed, weights, hidden, exact, rows), gram
+    return *_evaluate(mix, exact, rows), _gram(mix, scale, block, rows)
 
 
 def _sample(

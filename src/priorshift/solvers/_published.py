@@ -28,7 +28,7 @@ import numpy as np
 from priorshift._typing import Floats, Vector
 from priorshift.border import Block, map_reduce
 from priorshift.solvers._linear import project_simplex
-from priorshift.solvers._mixture import Mixture, likelihoods
+from priorshift.solvers._mixture import Mix, Mixture
 from priorshift.solvers._solution import Solution
 
 LEARNING_RATES = tuple(10.0**exponent for exponent in range(-6, 1))
@@ -100,6 +100,7 @@ def released_ascent(
     *,
     tol: float,
     learning_rate: float,
+    of_sum: bool = False,
     n_steps: int = N_STEPS,
     halved_every: int | None = None,
     threshold: float = 0.0,
@@ -115,6 +116,8 @@ def released_ascent(
         Gap up to which the result counts as certified.
     learning_rate : float
         Of the gradient of f/n, n being the weight of all rows.
+    of_sum : bool, default=False
+        Whether it is that of the gradient of f, as for MAP.
     n_steps : int, default=1000
     halved_every : int, optional
         Halve the learning rate after so many steps, again and again.
@@ -126,6 +129,7 @@ def released_ascent(
         infinite at p = 0, where the released code fails; here the last iterate above 0 is returned.
     """
     p, steps, lagged = start / start.sum(), 0, None
+    learning_rate *= problem.mass if of_sum else 1
     while steps < n_steps:
         rate = learning_rate / 2 ** (0 if halved_every is None else steps // halved_every)
         slope = _slopes(problem, p[:, None])[:, 0]  # decisions that p makes impossible have none
@@ -141,14 +145,6 @@ def released_ascent(
     return _honest(problem, p, tol, steps, adapts_to=lagged)
 
 
-def _released_map(problem: Mixture, start: Vector, *, tol: float, n_steps: int) -> Solution:
-    """Ascend as the released MAP does: 5e-8 of the summed gradient, until a step is below 1e-5."""
-    rate = 5e-8 * problem.mass
-    return released_ascent(
-        problem, start, tol=tol, n_steps=n_steps, learning_rate=rate, threshold=1e-5, floor=FLOOR
-    )
-
-
 def _project(P: Vector) -> Vector:
     """Project columns onto the simplex whose entries are at least FLOOR."""
     room = 1 - P.shape[0] * FLOOR
@@ -157,16 +153,13 @@ def _project(P: Vector) -> Vector:
 
 def _slopes(problem: Mixture, P: Vector) -> Vector:
     """Return the gradient of the likelihood at every column of P."""
-    scale = problem.scale[:, None]
-    kernel = partial(_slopes_of_block, scale * P, problem.weights, problem.hidden)
-    return scale * map_reduce(kernel, problem.A, work=problem.A.size * P.shape[1])
+    kernel, work = partial(_slopes_of_block, problem.mix(P)), problem.A.size * P.shape[1]
+    return problem.scale[:, None] * map_reduce(kernel, problem.A, work=work)
 
 
-def _slopes_of_block(
-    mixed: Vector, weights: Vector | None, hidden: Vector | None, block: Block, rows: slice
-) -> Vector:
+def _slopes_of_block(mix: Mix, block: Block, rows: slice) -> Vector:
     """Return the gradient of the likelihood of a block at every column of the scaled P."""
-    w, U = likelihoods(mixed, weights, hidden, block, rows)
+    w, U = mix(block, rows)
     slopes = np.divide(1.0 if w is None else w, U, out=np.zeros_like(U), where=U > 0)
     return (block.T @ slopes.astype(block.dtype, copy=False)).astype(np.float64)
 
@@ -208,7 +201,15 @@ def released_lbfgs(
         if curvature > LEAST_CURVATURE:
             memory.append((step, change, np.float32(1.0) / curvature))
             scale = curvature / (change @ change)
-        direction, before = _two_loops(memory, scale, summed), summed
+        # minus the inverse Hessian times the gradient, by two loops over the memory
+        direction, along = -summed, []
+        for past, fall, inverse in reversed(memory):
+            along.append(inverse * (past @ direction))
+            direction = direction - along[-1] * fall
+        direction = scale * direction
+        for past, fall, inverse in memory:
+            direction = direction + (along.pop() - inverse * (fall @ direction)) * past
+        before = summed
         if summed @ direction > -CHANGE_TOLERANCE:
             break
         rate = LBFGS_RATE if taken else LBFGS_RATE * np.minimum(1, 1 / np.abs(summed).sum())
@@ -224,19 +225,6 @@ def released_lbfgs(
     return theta, taken
 
 
-def _two_loops(memory: list[tuple[Floats, Floats, Any]], scale: Any, gradient: Floats) -> Floats:
-    """Return minus the inverse Hessian times the gradient."""
-    d: Any = -gradient
-    along: list[Any] = []
-    for step, change, inverse in reversed(memory):
-        along.append(inverse * (step @ d))
-        d = d - along[-1] * change
-    d = scale * d
-    for step, change, inverse in memory:
-        d = d + (along.pop() - inverse * (change @ d)) * step
-    return np.asarray(d)
-
-
 Published = Callable[..., Solution]
 """A solver as published: takes a problem, a start, `tol` and `n_steps`."""
 
@@ -248,7 +236,9 @@ PUBLISHED: Mapping[str, Mapping[str, Published]] = {
     },
     "map": {
         "paper": partial(gradient_ascent, threshold=L2_THRESHOLD),
-        "released": _released_map,
+        "released": partial(
+            released_ascent, learning_rate=5e-8, of_sum=True, threshold=1e-5, floor=FLOOR
+        ),
     },
     "cm-l": {
         "paper": gradient_ascent,
