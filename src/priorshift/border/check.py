@@ -444,7 +444,7 @@ def require_keys(found: Any, names: tuple[str, ...], what: str) -> None:
             )
 
 
-def check_positive(value: float, name: str) -> float:
+def check_positive(value: Any, name: str) -> float:
     """Check a finite number above 0."""
     number = as_float(value) if isinstance(value, Real) else np.nan
     if not 0 < number < np.inf:
