@@ -444,12 +444,14 @@ def require_keys(found: Any, names: tuple[str, ...], what: str) -> None:
             )
 
 
-def check_positive(value: Any, name: str) -> float:
+def check_positive(value: float, name: str) -> float:
     """Check a finite number above 0."""
-    number = as_float(value) if isinstance(value, Real) else np.nan
-    if not 0 < number < np.inf:
-        raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
-    return number
+    try:
+        if isinstance(value, Real) and 0 < float(value) < np.inf:
+            return float(value)
+    except OverflowError:  # a whole number that is too large for a float
+        pass
+    raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
 
 
 def as_float(number: Any) -> float:
