@@ -39,9 +39,9 @@ from priorshift.border import (
     read_labelled,
     read_proba,
     settle_classes,
+    take_rows,
     times,
     warn_if_adapted,
-    whole,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.exceptions import argument
@@ -417,7 +417,7 @@ def read_evidence(
         if isinstance(values, SparseTable):
             values = as_taken(method, values, kept=method._keeps_rows)
         if method._keeps_rows:
-            values = whole(values)
+            values = take_rows(values)
         weight = check_sample_weight(sample_weight, values.shape[0])
         checked = predictions if values is predictions.values else None
         rows, named = Validation(values, labels, weight, checked), predictions.named
