@@ -34,8 +34,8 @@ from priorshift.border import (
     order_in_words,
     read_labelled,
     read_proba,
+    take_rows,
     warn_if_adapted,
-    whole,
 )
 from priorshift.estimators import (
     PPI,
@@ -222,7 +222,7 @@ class Assessment:
             raise ValueError(
                 "rows to label are chosen by probabilities; of decisions, label rows at random."
             )
-        values = whole(read_proba(y_proba, self.estimate.classes, tables=True).values)
+        values = take_rows(read_proba(y_proba, self.estimate.classes, tables=True).values)
         target = evidence.act(self._full, self.calibrated_mean, values)
         goal = self.judged_by.at(self.estimate.priors)
         return evidence.draw_rows_to_label(goal, target, n, random_state)
