@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -34,8 +34,8 @@ from priorshift.border import (
     order_in_words,
     read_labelled,
     read_proba,
+    take_rows,
     warn_if_adapted,
-    whole,
 )
 from priorshift.estimators import (
     PPI,
@@ -61,9 +61,6 @@ from priorshift.words import (
 
 ACCURACY = Goal("accuracy")
 
-FEW_ROWS = 30
-"""Validation rows, at the estimated priors, below which an answer rests on few."""
-
 FEWEST_TARGET_ROWS = 10
 """Target rows below which nothing is said of what changed."""
 
@@ -75,12 +72,6 @@ MOST_CLASSES, MOST_CLASSES_OF_ASSUMPTION = 500, 200
 
 MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 10_000_000
 """Rows times classes beyond which tests draw fewer resamples, or sides are thinned for them."""
-
-MOST_NAMED = 3
-"""Classes that a sentence on decisions names."""
-
-BUDGET = 40_000_000
-"""Rows times classes that verdicts on many groups or windows go through in all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -231,7 +222,7 @@ class Assessment:
             raise ValueError(
                 "rows to label are chosen by probabilities; of decisions, label rows at random."
             )
-        values = whole(read_proba(y_proba, self.estimate.classes, tables=True).values)
+        values = take_rows(read_proba(y_proba, self.estimate.classes, tables=True).values)
         target = evidence.act(self._full, self.calibrated_mean, values)
         goal = self.judged_by.at(self.estimate.priors)
         return evidence.draw_rows_to_label(goal, target, n, random_state)
@@ -262,28 +253,18 @@ class Assessment:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
-        parts = (
-            "gain score_before score_after estimate calibrated_mean shares_to_report shift_test "
-            "assumption_test diagnostics measured ppi backtest"
-        )
-        found = {name: getattr(self, name) for name in parts.split()}
-        shares, names = self.decided_shares, self.estimate.classes.tolist()
-        told = {
-            "verdict": self.verdict,
-            "action": self.action,
-            "sentence": self.sentence,
-            "reasons": self.reasons,
-            "facts": [{"name": one.name, **one.numbers} for one in self.facts],
-            "goal": self.goal,
-            "explained": self.explained,
-            "explained_interval": self.explained_interval,
-            "decided_shares": None if shares is None else dict(zip(names, shares, strict=True)),
-            "n_val": self.n_val,
-            "n_target": self.n_target,
-            "rows_looked_at": self.rows_looked_at,
-            **{name: None if part is None else part.to_dict() for name, part in found.items()},
-            "warnings": self.warnings,
-        }
+        first = "verdict action sentence reasons facts goal explained explained_interval"
+        names = dict.fromkeys([*first.split(), *(of.name for of in fields(self))])
+        told = {name: getattr(self, name) for name in names}
+        for name in ("headline", "kind", "costs", "_full"):
+            del told[name]
+        for name, part in told.items():
+            if hasattr(part, "to_dict"):
+                told[name] = part.to_dict()
+        told["facts"] = [{"name": one.name, **one.numbers} for one in self.facts]
+        if self.decided_shares is not None:
+            shares = zip(self.estimate.classes.tolist(), self.decided_shares, strict=True)
+            told["decided_shares"] = dict(shares)
         return dict(plain(told))
 
     @property
@@ -431,12 +412,11 @@ def assess(
             *decided, y_proba_val, y_proba_target
         )
     needed = {"y_proba_val": y_proba_val, "y_val": y_val, "y_proba_target": y_proba_target}
-    for name, part in needed.items():
-        if part is None:
-            raise ValueError(
-                f"{name} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
-                "y_pred_val, y_val and y_pred_target."
-            )
+    if lacking := [name for name, part in needed.items() if part is None]:
+        raise ValueError(
+            f"{lacking[0]} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
+            "y_pred_val, y_val and y_pred_target."
+        )
     if isinstance(method, PriorEstimate):
         classes = method.classes
         # source priors that come from validation are no second opinion on it
@@ -444,6 +424,8 @@ def assess(
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
     by_decisions = data.decided_shares is not None
+    if by_decisions and isinstance(method, str) and method == "auto":
+        method = "cm-l"
     if by_decisions and goal == "log_loss":
         raise ValueError('goal="log_loss" needs probabilities; decisions have none.')
     seed = 0 if random_state is None else random_state
@@ -455,8 +437,6 @@ def assess(
         if isinstance(method, PriorEstimate):
             estimate = method
         else:
-            if by_decisions and isinstance(method, str) and method == "auto":
-                method = "cm-l"
             if isinstance(method, PriorEstimator) and hasattr(method, "classes_"):
                 fitted = method
             else:
@@ -490,7 +470,7 @@ def assess(
             mean = evidence.fit_mean(fitted, data.classes, rows, labels, groups=groups, **given)
             if past is not None and past.n_groups < evidence.FEWEST_GROUPS:
                 groups = None  # too few to tell how groups differ: rows count
-        found = Case(
+        case = Case(
             data,
             estimate,
             _test(data, given, seed, missing),
@@ -500,7 +480,8 @@ def assess(
             groups=groups,
             past=past,
             assumed=assume_prior_shift,
-        ).tell(missing)
+        )
+        found = case.tell(missing)
     said = dict.fromkeys(str(warning.message) for warning in caught)
     return replace(found, warnings=tuple(said))
 
@@ -537,7 +518,7 @@ class Verdicts:
         y_val: ArrayLike,
         source_label_priors: Any = None,
         *,
-        budget: int = BUDGET,
+        budget: int = 40_000_000,
     ) -> None:
         self.validation = check_proba(y_proba_val, "y_proba_val"), y_val
         self.source_label_priors, self.budget = source_label_priors, budget
@@ -598,11 +579,6 @@ class Data(NamedTuple):
     n_target: int
     decided_shares: Vector | None
 
-    @property
-    def class_counts(self) -> Indices:
-        """Validation rows of each class."""
-        return np.bincount(self.y_val, minlength=self.classes.size)
-
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
     names, validation, y = read_labelled(
@@ -630,7 +606,11 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
 
 
 class Case:
-    """What validation and labels of the target say of an estimate, and the verdict on it.
+    """A target with all evidence about it, and the verdict.
+
+    To build one is to gather the evidence (`_read_both_ways`, `_read_labels`), to look for what
+    makes it worthless (`_find_obstacle`), and to ask `priorshift.verdict.judge`. `tell` then says
+    all of it, and which shares to report (`choose_shares`), as an `Assessment`.
 
     Attributes
     ----------
@@ -640,7 +620,7 @@ class Case:
     moved : float
         How far the estimate moved from the shares before, in total variation.
     promises : dict from action to Promise
-        What actions gain by validation and predictions.
+        What actions gain by validation and predictions; empty for decisions.
     changed : float
         Share of the decisions that adapting in full changes.
     measured, ppi : Measured and PriorEstimate, or None
@@ -658,6 +638,15 @@ class Case:
     ruling : Ruling
     """
 
+    mean: PriorEstimate | None = None
+    kind = Kind()
+    moved = changed = 0.0
+    measured: Measured | None = None
+    ppi: PriorEstimate | None = None
+    errs_otherwise = False
+    gains: dict[Action, Gain] | None = None
+    shares: tuple[Vector, Vector] | None = None
+
     def __init__(
         self,
         data: Data,
@@ -671,66 +660,30 @@ class Case:
         past: evidence.Backtest | None = None,
         assumed: bool = False,
     ) -> None:
-        self.given, own, goal = estimate, estimate.decision, goal.at(estimate.priors)
+        own, goal = estimate.decision, goal.at(estimate.priors)
         self.data, self.test, self.past, self.level, self.goal = data, test, past, level, goal
+        self.given = self.estimate = estimate
         self.assumption = None if test is None else test.assumption
         self.unknown_classes: list[Any] = [] if own is None else list(own["unknown_classes"])
-        # both readings of the target, and what actions gain under each
-        self.mean: PriorEstimate | None = None
-        self.kind, self.moved, self.changed = Kind(), 0.0, 0.0
-        zero = Gain(0.0, 0.0)
-        self.promises: dict[Action, Promise] = {"adapt": Promise(zero, zero, zero, zero, 0.0)}
-        target = evidence.Acted(*[data.y_proba_target.values] * 3)
+        self.class_counts = np.bincount(data.y_val, minlength=data.classes.size)
+        self.promises: dict[Action, Promise] = {}
+
+        # the evidence; decisions stay what they are, whatever is done
+        actions = evidence.Acted(*[data.y_proba_target.values] * 3)
         if fitted is not None:
-            mean = self.mean = fitted.estimate(data.y_proba_target, level)
-            if own is not None:
-                estimate = replace(estimate, calibration=mean.calibrator)
-            target = evidence.act(estimate, mean, data.y_proba_target.values)
-            rows = data.y_proba_val.values
-            validation = evidence.act(estimate, mean, rows, fitted.out_of_fold())
-            assert mean.source_priors is not None
-            before, p, m = mean.source_priors, estimate.priors, mean.priors
-            self.moved = float(np.abs(p - before).sum() / 2)
-            kind = Kind(1.0, 1.0, 1.0)  # nothing speaks against prior shift
-            if data.classes.size <= MOST_CLASSES:
-                sides = validation.y_proba, data.y_val, target.y_proba
-                kind = evidence.explain_by_priors(*sides, before, level)
-            self.kind = kind._replace(amplification=evidence.amplification(p, m, before))
-            shares, covariance = np.array([before, m, p]), evidence.share_covariance(estimate)
-            known = (goal, validation, data.y_val, target, shares, covariance, groups)
-            self.promises = {
-                "calibrate": evidence.promise(*known, adapts=False),
-                "adapt": evidence.promise(*known, adapts=True),
-            }
-            if own is not None and own["goal"] == goal.name and groups is None:
-                expected = Gain(own["full_gain"], own["full_gain_se"])  # one gain, one number
-                self.promises["adapt"] = self.promises["adapt"]._replace(prior=expected)
-            decided = goal.decide(target.adapted), goal.decide(target.y_proba)
-            self.changed = float((decided[0] != decided[1]).mean())
-        self.estimate = estimate
-        # labels of the target
-        differ = evidence.rows_that_differ(goal, target)
-        strata = evidence.Strata(differ, data.labelled, data.y_target)
-        self.measured: Measured | None = None
-        self.ppi: PriorEstimate | None = None
-        self.gains: dict[Action, Gain] | None = None
-        self.shares: tuple[Vector, Vector] | None = None
-        self.errs_otherwise = False
+            actions = self._read_both_ways(fitted, groups)
         if data.labelled.size >= 2:
-            self._measure(target, strata)
-            if fitted is not None:
-                self.shares = evidence.measure_shares(target.calibrated, strata)
-            if fitted is not None and strata.tell:
-                self.gains = evidence.measure_gains(goal, target, strata)
-        # the verdict; decisions cannot be adapted one by one, and are always left
-        self.obstacle = self._find_obstacle(assumed)
-        self.assumed = assumed and self.obstacle is None
+            self._read_labels(actions)
         far = 0.0 if past is None else max(group.moved for group in past.groups)
         self.near = past if far >= self.moved else None
+
+        # the verdict
+        self.obstacle = self._find_obstacle(assumed)
+        self.assumed = assumed and self.obstacle is None
         why = None if self.obstacle is None else self.obstacle.name
-        if data.decided_shares is not None:
+        if self.mean is None:  # decisions cannot be adapted one by one, and are always left
             verdict: Verdict = "unclear" if why is not None and self.ppi is None else "leave"
-            self.ruling = Ruling(verdict, "none", why or "decisions", zero)
+            self.ruling = Ruling(verdict, "none", why or "decisions", Gain(0.0, 0.0))
             return
         # without a test, what the method decided tells whether the class balance changed
         by_method = own is None or own["reason"] != "no_shift"
@@ -746,13 +699,48 @@ class Case:
             worth=WORTH * goal.cost_of_error(estimate.priors),
         )
 
-    def _measure(self, target: evidence.Acted, strata: evidence.Strata) -> None:
-        """Measure the goal on labelled rows of the target, before and after, and the shares.
+    def _read_both_ways(self, fitted: CalibratedMean, groups: Indices | None) -> evidence.Acted:
+        """Read the target under prior and under covariate shift: shares, and what actions gain.
+
+        Returns the target's predictions as each action leaves them.
+        """
+        data, goal, own = self.data, self.goal, self.estimate.decision
+        mean = self.mean = fitted.estimate(data.y_proba_target, self.level)
+        if own is not None:
+            self.estimate = replace(self.estimate, calibration=mean.calibrator)
+        rows, estimate = data.y_proba_val.values, self.estimate
+        target = evidence.act(estimate, mean, data.y_proba_target.values)
+        validation = evidence.act(estimate, mean, rows, fitted.out_of_fold())
+        assert mean.source_priors is not None
+        before, p, m = mean.source_priors, estimate.priors, mean.priors
+        self.moved = float(np.abs(p - before).sum() / 2)
+        kind = Kind(1.0, 1.0, 1.0)  # nothing speaks against prior shift
+        if data.classes.size <= MOST_CLASSES:
+            kind = evidence.explain_by_priors(rows, data.y_val, target.y_proba, before, self.level)
+        self.kind = kind._replace(amplification=evidence.amplification(p, m, before))
+        shares, covariance = np.array([before, m, p]), evidence.share_covariance(estimate)
+        known = (goal, validation, data.y_val, target, shares, covariance, groups)
+        adapting = evidence.promise(*known, adapts=True)
+        if own is not None and own["goal"] == goal.name and groups is None:
+            expected = Gain(own["full_gain"], own["full_gain_se"])  # one gain, one number
+            adapting = adapting._replace(prior=expected)
+        calibrating = evidence.promise(*known, adapts=False)
+        self.promises = {"calibrate": calibrating, "adapt": adapting}
+        self.changed = float((goal.decide(target.adapted) != goal.decide(target.y_proba)).mean())
+        return target
+
+    def _read_labels(self, target: evidence.Acted) -> None:
+        """Measure the goal before and after, what actions gain, and the shares, by target labels.
 
         Labels are weighed by stratum: those of `rows_to_label` were not drawn alike.
         """
         data, goal, level = self.data, self.goal, self.level
         n, y = data.labelled.size, data.y_target
+        strata = evidence.Strata(evidence.rows_that_differ(goal, target), data.labelled, y)
+        if self.mean is not None:
+            self.shares = evidence.measure_shares(target.calibrated, strata)
+            if strata.tell:
+                self.gains = evidence.measure_gains(goal, target, strata)
         # 1 over each label's chance of being asked for; labels drawn at random fall on changed
         # rows as often as rows are changed
         weight, share = np.ones(n), strata.changed.mean()
@@ -802,7 +790,7 @@ class Case:
         """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
         data, kind, found = self.data, self.kind, self.assumption
         values, y = data.y_proba_val.values, data.y_val
-        if data.decided_shares is not None:
+        if self.mean is None:
             return found.fact_of_decisions() if found is not None and found.rejected else None
         if data.n_target < FEWEST_TARGET_ROWS:
             return fact("few_target_rows", n=data.n_target, least=FEWEST_TARGET_ROWS)
@@ -810,8 +798,8 @@ class Case:
             return fact("columns_swapped", text=said)
         z, least = evidence.label_information(values, y), evidence.least_information(y.size)
         if z is not None and z < least:
-            if y.size < FEW_ROWS:
-                return fact("few_rows", n=y.size, least=FEW_ROWS)
+            if y.size < evidence.FEW_ROWS:
+                return fact("few_rows", n=y.size, least=evidence.FEW_ROWS)
             return fact("no_information", n=y.size, z=z, least=least)
         if unknown := self.unknown_classes:
             return fact("unknown_class", n=len(unknown))
@@ -819,14 +807,16 @@ class Case:
             return None
         if (seen := self._looks_trained_on()) is not None:
             return seen
-        if assumed and (swapped := self._target_swapped()) is not None:
+        if not assumed:
+            return None
+        if (swapped := self._target_swapped()) is not None:
             return swapped
-        unlike, surely = kind.unexplained, kind.refuted or (found is not None and found.rejected)
         # most targets have more once their columns are swapped or they were adapted before, and
         # hardly any natural one does
-        if not assumed or kind.explained is None or unlike < 0.3 or not surely:
+        refuted = kind.refuted or (found is not None and found.rejected)
+        if kind.explained is None or kind.unexplained < 0.3 or not refuted:
             return None
-        return fact("assumed_wrongly", unlike=min(unlike, 1.0), share=kind.explained)
+        return fact("assumed_wrongly", unlike=min(kind.unexplained, 1.0), share=kind.explained)
 
     def _target_swapped(self) -> Fact | None:
         """Name an order of the target's columns that explains far more of it, if there is one.
@@ -852,7 +842,7 @@ class Case:
         ones.
         """
         priors, y = self.estimate.priors, self.data.y_val
-        val, rows = self.data.y_proba_val.values, self.data.class_counts
+        val, rows = self.data.y_proba_val.values, self.class_counts
         accuracy = float((val.argmax(axis=1) == y).mean())
         sure = np.bincount(y, val.max(axis=1), priors.size) / np.maximum(rows, 1)
         shares = np.where(rows > 0, priors, 0.0)
@@ -924,12 +914,10 @@ class Case:
             if found is not None and (found.n_repeated_val or found.n_repeated_target):
                 yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
             full, possible = self.promises["adapt"], (-1.0, 1.0) if goal.in_points else None
-            for name, gain in (
-                ("if_prior_shift", full.prior),
-                ("if_covariate_shift", full.covariate),
-            ):
-                bounds = asdict(evidence.Expected.of(*gain, level, possible))
-                yield fact(name, goal=goal.name, **bounds, level=level, changed=self.changed)
+            readings = {"if_prior_shift": full.prior, "if_covariate_shift": full.covariate}
+            for name, gain in readings.items():
+                known = asdict(evidence.Expected.of(*gain, level, possible))
+                yield fact(name, goal=goal.name, **known, level=level, changed=self.changed)
         if self.past is not None:
             yield fact("history", text=self.past.sentence)
             if self.near is None:
@@ -939,15 +927,10 @@ class Case:
             if mean is None:
                 yield fact("measured_decisions", n=n, right=before.value)
             else:
-                yield fact(
-                    "measured",
-                    goal=goal.name,
-                    n=n,
-                    before=before.value,
-                    after=after.value,
-                    before_interval=(before.low, before.high),
-                    after_interval=(after.low, after.high),
-                )
+                bounds = {"before_interval": (before.low, before.high)}
+                bounds["after_interval"] = (after.low, after.high)
+                known = {"n": n, "before": before.value, "after": after.value}
+                yield fact("measured", goal=goal.name, **known, **bounds)
             if self.errs_otherwise:
                 promised = labels.expected_before
                 yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)
@@ -959,22 +942,15 @@ class Case:
             apart = np.abs(estimate.priors - mean.priors)
             k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
             low, high = report.interval[k].tolist()
-            yield fact(
-                "readings",
-                label=str(data.classes[k]),
-                report=float(report.priors[k]),
-                mean=float(mean.priors[k]),
-                prior=float(estimate.priors[k]),
-                before=float(mean.source_priors[k]),
-                low=low,
-                high=high,
-                level=level,
-            )
+            shares = {"report": report.priors, "mean": mean.priors, "prior": estimate.priors}
+            shares["before"] = mean.source_priors
+            known = {name: float(of[k]) for name, of in shares.items()}
+            label = str(data.classes[k])
+            yield fact("readings", label=label, **known, low=low, high=high, level=level)
             # where one of two classes is rare, accuracy says little
             if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < 0.05:
-                label, other = data.classes[np.argsort(report.priors)].tolist()
-                share = float(report.priors.min())
-                yield fact("rare", label=str(label), other=str(other), share=share)
+                label, other = map(str, data.classes[np.argsort(report.priors)].tolist())
+                yield fact("rare", label=label, other=other, share=float(report.priors.min()))
             swapped = self._target_swapped()
             if swapped is not None and self.ruling.why != swapped.name:  # else it was said first
                 yield swapped
@@ -987,12 +963,12 @@ class Case:
         if self.ruling.verdict != "unclear" or self.obstacle is not None:
             return
         # more rows, and always a few labels
-        counts, rarest = data.class_counts, int(data.class_counts.argmin())
-        effective = FEW_ROWS if diagnostics is None else diagnostics.effective_sample_size
-        if min(effective, counts[rarest]) < FEW_ROWS:
+        counts, rarest = self.class_counts, int(self.class_counts.argmin())
+        effective = evidence.FEW_ROWS if diagnostics is None else diagnostics.effective_sample_size
+        if min(effective, counts[rarest]) < evidence.FEW_ROWS:
             few = {"label": str(data.classes[rarest]), "n": int(counts[rarest])}
             yield fact("more_validation", **few, n_val=data.y_val.size)
-        elif data.n_target < FEW_ROWS * data.classes.size:
+        elif data.n_target < evidence.FEW_ROWS * data.classes.size:
             yield fact("more_target", n=data.n_target)
         yield fact("label_rows", n=min(LABELS, data.n_target), more=labels is not None)
 
@@ -1042,8 +1018,8 @@ class Case:
             labels = np.flatnonzero(~np.isin(report.classes, report.unseen_classes))
             if (k := vaguest_share(report)) is not None and report.interval is not None:
                 vague = (report.classes[k], *report.interval[k].tolist())
-            few = labels.size <= MOST_NAMED
-            most = labels if few else labels[movers((shares - decided)[labels], MOST_NAMED - 1)]
+            few = labels.size <= 3  # else the two that moved most are named
+            most = labels if few else labels[movers((shares - decided)[labels], 2)]
             said = decisions_headline(
                 [(report.classes[k], float(shares[k]), float(decided[k])) for k in most],
                 all_named=few,
@@ -1090,7 +1066,7 @@ class Case:
         """
         data, estimate, goal = self.data, self.given, self.goal
         rows, y, K = data.y_proba_val.values, data.y_val, data.classes.size
-        seen, noise = data.class_counts > 0, np.zeros((K, K))
+        seen, noise = self.class_counts > 0, np.zeros((K, K))
         shares = np.where(seen, estimate.priors, 0.0)
         if not shares.any():
             return None, None
@@ -1151,25 +1127,17 @@ def _test(
         missing.append(fact("too_many_classes", n=K))
         return None
     most, rng = MOST_NUMBERS // (K + 10), np.random.default_rng(0)
-    sides, labels = [data.y_proba_val, data.y_proba_target], data.classes[data.y_val]
-    for at, side in enumerate(sides):
-        if side.shape[0] > most:
-            rows = np.sort(rng.choice(side.shape[0], most, replace=False))
-            sides[at] = Predictions.from_checked(side.values[rows])
-            labels = labels[rows] if at == 0 else labels
-    many = (sides[0].shape[0] + sides[1].shape[0]) * (K + 10) > MANY_NUMBERS
+    validation, y, target = data.y_proba_val, data.y_val, data.y_proba_target
+    if y.size > most:
+        rows = np.sort(rng.choice(y.size, most, replace=False))
+        validation, y = validation.take(rows), y[rows]
+    if target.shape[0] > most:
+        target = target.take(np.sort(rng.choice(target.shape[0], most, replace=False)))
+    many = (y.size + target.shape[0]) * (K + 10) > MANY_NUMBERS
+    known = {"classes": data.classes, "effect": False, "random_state": seed, **given}
+    known |= {"n_resamples": 199 if many else 999, "assumption": K <= MOST_CLASSES_OF_ASSUMPTION}
     try:
-        return evidence.detect_shift(
-            sides[0],
-            labels,
-            sides[1],
-            classes=data.classes,
-            n_resamples=199 if many else 999,
-            assumption=K <= MOST_CLASSES_OF_ASSUMPTION,
-            effect=False,
-            random_state=seed,
-            **given,
-        )
+        return evidence.detect_shift(validation, data.classes[y], target, **known)
     except ValueError as error:
         missing.append(fact("no_test", error=str(error)))
         return None

@@ -24,6 +24,7 @@ from priorshift.evidence._backtest import (
 )
 from priorshift.evidence._detect import ShiftTest, detect_shift
 from priorshift.evidence._diagnose import (
+    FEW_ROWS,
     Diagnostics,
     Expected,
     diagnose,

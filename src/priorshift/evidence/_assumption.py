@@ -388,9 +388,10 @@ def draw_deviations(found: Comparison, n_draws: int, rng: np.random.Generator) -
 
     size = group_size(X.shape[0], K)
     target = (answer - weight @ answer) * np.sqrt(weight / M)[:, None]
-    drawn = draw_signed([target, within(answer, predicted, others)], n_draws, size, rng)
+    drawn = draw_signed(target, n_draws, size, rng)
+    drawn += draw_signed(within(answer, predicted, others), n_draws, size, rng)
     of_classes = within(answer[: y.size], y, own)
-    return np.asarray(drawn + draw_signed([of_classes], n_draws, group_size(y.size, K), rng))
+    return drawn + draw_signed(of_classes, n_draws, group_size(y.size, K), rng)
 
 
 def _compare(

@@ -198,25 +198,44 @@ def detect_shift(
     alpha = check_level(alpha)
     n_resamples = check_resamples(n_resamples, alpha)
     samples, rounded = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
-    null, notes = _null_priors(samples, source_priors, source_label_priors)
-    rng, counts = as_generator(random_state), samples.class_counts
-    whitener = whiten_deviations(samples, null)
+    counts, notes = samples.class_counts, []
+    if source_label_priors is None:
+        null = counts / counts.sum()
+        if source_priors is not None:
+            source = check_priors(source_priors, samples.classes, "source_priors")
+            mean = samples.y_proba_val.mean(axis=0, dtype=np.float64)
+            apart = float(total_variation(mean, source))
+            by_chance = float(np.sqrt(source * (1 - source) / samples.n_val).sum() / 2)
+            if apart > max(0.1, 2 * by_chance):  # worth a warning
+                notes.append(say(fact("drawn_otherwise", apart=apart)))
+    else:
+        null = check_priors(source_label_priors, samples.classes, "source_label_priors")
+        lost = (counts == 0) & (null > 0)
+        if lost.any():
+            gone, share = samples.classes[lost].tolist(), float(null[lost].sum())
+            notes.append(say(fact("class_not_tested", classes=gone, share=share)))
+            if not null[~lost].any():
+                raise ValueError(
+                    "validation has no sample of any class of "
+                    f"{argument('source_label_priors')}; add such samples, or leave it out."
+                )
+            null = np.where(lost, 0.0, null) / float(null[~lost].sum())
+    for note in notes:
+        warn_user(note, PriorShiftWarning)
+    rng, whitener = as_generator(random_state), whiten_deviations(samples, null)
     statistic = float((((samples.q - samples.C @ null) @ whitener) ** 2).sum())
     # rows are exchanged between the sides, unless the source's priors or the rows per class are set
     permuted = source_label_priors is None and bool(counts.min() < counts.max())
-    noise = (
-        draw_permutations(samples, n_resamples, rng)
-        if permuted
-        else draw_noise(samples, null, n_resamples, rng)
-    )
-    drawn = noise @ whitener
+    if permuted:
+        drawn = draw_permutations(samples, n_resamples, rng) @ whitener
+    else:
+        drawn = draw_noise(samples, null, n_resamples, rng) @ whitener
     chance = p_value((drawn**2).sum(axis=1), statistic)
+    notes += rounded
     clean = without_repeats(samples)
-    repeats = tuple(
-        say(fact("repeats_count", side=side, n=n))
-        for side, n in zip(SIDES, clean[1:], strict=True)
-        if n
-    )
+    for side, n in zip(SIDES, clean[1:], strict=True):
+        if n:
+            notes.append(say(fact("repeats_count", side=side, n=n)))
     power = Power(drawn, ways_to_shift(samples, null, whitener, rng), alpha)
     priors = distance = interval = None
     if effect:
@@ -244,39 +263,8 @@ def detect_shift(
         source_label_priors=null,
         priors=priors,
         assumption=found,
-        notes=notes + rounded + repeats,
+        notes=tuple(notes),
     )
-
-
-def _null_priors(
-    samples: Samples, source_priors: Any, source_label_priors: Any
-) -> tuple[Vector, tuple[str, ...]]:
-    """Settle the null hypothesis, and say what is odd about it."""
-    counts, notes = samples.class_counts, []
-    if source_label_priors is None:
-        null = counts / counts.sum()
-        if source_priors is not None:
-            source = check_priors(source_priors, samples.classes, "source_priors")
-            mean = samples.y_proba_val.mean(axis=0, dtype=np.float64)
-            distance = float(total_variation(mean, source))
-            by_chance = float(np.sqrt(source * (1 - source) / samples.n_val).sum() / 2)
-            if distance > max(0.1, 2 * by_chance):  # worth a warning
-                notes.append(say(fact("drawn_otherwise", apart=distance)))
-    else:
-        null = check_priors(source_label_priors, samples.classes, "source_label_priors")
-        lost = (counts == 0) & (null > 0)
-        if lost.any():
-            gone, share = samples.classes[lost].tolist(), float(null[lost].sum())
-            notes.append(say(fact("class_not_tested", classes=gone, share=share)))
-            if not null[~lost].any():
-                raise ValueError(
-                    "validation has no sample of any class of "
-                    f"{argument('source_label_priors')}; add such samples, or leave it out."
-                )
-            null = np.where(lost, 0.0, null) / float(null[~lost].sum())
-    for note in notes:
-        warn_user(note, PriorShiftWarning)
-    return null, tuple(notes)
 
 
 # How large the shift is -------------------------------------------------------------------------
@@ -296,7 +284,7 @@ def estimate_effect(
     A, null, priors = weights.T @ samples.C[:, seen], source[seen], np.zeros(seen.size)
     found = simplex_least_squares(A, weights.T @ samples.q, tol=1e-6).value
     priors[seen] = found
-    observed = max(float(distances(found[:, None], null)[0]), np.finfo(np.float64).tiny)
+    observed = max(float(total_variation(found, null)), np.finfo(np.float64).tiny)
     # 199 draws with the same signs, so that noise between both can be mixed from them
     seed = int(rng.integers(2**32))
     at_null, at_found = (
@@ -306,7 +294,7 @@ def estimate_effect(
 
     def estimates(truth: Vector) -> Vector:
         """Return estimates where these are the true priors, as columns."""
-        share = float(distances(truth[:, None], null)[0]) / observed
+        share = float(total_variation(truth, null)) / observed
         drawn = (1 - share) * at_null + share * at_found
         return nearest_mixtures(A, (A @ truth)[:, None] + drawn.T, truth)
 
@@ -315,33 +303,26 @@ def estimate_effect(
     # a class counts as moved beyond two standard errors
     clear = null + beyond_noise(found - null, 2 * error)
     # noise grows with the shift: the upper end needs draws from beyond the estimate
-    margin = float(np.quantile(distances(first, null), 1 - alpha / 2))
+    margin = float(np.quantile(total_variation(first.T, null), 1 - alpha / 2))
     farther = np.maximum(null + min(1 + margin / observed, 1e3) * (found - null), 0.0)
     few = np.column_stack([null, (null + clear) / 2, clear, found])
     all_moved = np.column_stack([null, (null + found) / 2, found, farther / farther.sum()])
     of_few, of_all = (
-        np.stack([distances(estimates(truth), null) for truth in truths.T])
+        np.stack([total_variation(estimates(truth).T, null) for truth in truths.T])
         for truths in (few, all_moved)
     )
-    low = _true_distance(observed, distances(few, null), np.quantile(of_few, 1 - alpha / 2, axis=1))
+    moved_few, moved_all = total_variation(few.T, null), total_variation(all_moved.T, null)
+    low = _true_distance(observed, moved_few, np.quantile(of_few, 1 - alpha / 2, axis=1))
     # an estimate nearer than noise allows is luck: it does not rule out what noise would hide
-    high = _true_distance(
-        max(observed, float(np.median(of_all[0]))),
-        distances(all_moved, null),
-        np.quantile(of_all, alpha / 2, axis=1),
-    )
+    at_most = max(observed, float(np.median(of_all[0])))
+    high = _true_distance(at_most, moved_all, np.quantile(of_all, alpha / 2, axis=1))
     # the bias where the statistic suggests that the truth is, between the null and the estimate
-    bias = np.median(of_few, axis=1) - distances(few, null)
+    bias = np.median(of_few, axis=1) - moved_few
     squares = np.maximum.accumulate(((A @ (few - null[:, None])) ** 2).sum(axis=0))
     statistic = float((((samples.q - samples.C @ source) @ weights) ** 2).sum())
     beyond = statistic - float(np.median((at_null**2).sum(axis=1)))
     effect = float(np.clip(observed - np.interp(beyond, squares, bias), 0.0, 1.0))
     return priors, effect, (min(low, effect), min(1.0, max(high, effect)))
-
-
-def distances(priors: Vector, null: Vector) -> Vector:
-    """Return the total variation distances of columns to the null."""
-    return total_variation(priors.T, null)
 
 
 def beyond_noise(difference: Vector, error: Vector) -> Vector:

@@ -177,8 +177,9 @@ def resample(estimate: PriorEstimate, priors: Vector, samples: Samples) -> tuple
     weights = stratified_weights(y, K, rng, N_RESAMPLES)
     C, M, moves = soft.conditional[:, seen], samples.n_target, np.zeros((N_RESAMPLES, K))
     q = y_proba_target.mean(axis=0, dtype=np.float64)
-    blocks = (block - q for _, block in float_blocks(y_proba_target))
-    noise = np.asarray(draw_signed(blocks, N_RESAMPLES, group_size(M, K), rng) / M)
+    noise = np.zeros((N_RESAMPLES, K))
+    for _, rows in float_blocks(y_proba_target):
+        noise += draw_signed((rows - q) / M, N_RESAMPLES, group_size(M, K), rng)
     if K <= 50:  # with more, solving takes too long
         columns = (one[:, seen] for one in reweighted_columns(y_proba, y, list(weights)))
         stack, drawn_q = np.array([C, *columns]), np.maximum([q, *(q + noise)], 0.0)

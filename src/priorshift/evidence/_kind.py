@@ -75,11 +75,22 @@ def explain_by_priors(
     t = np.bincount(in_target, minlength=n_bins) / n
     seen = size > 0
 
-    def noise(p: Vector) -> Vector:
-        """Return the covariance of t - Hp: multinomial, of the target and of each class."""
+    def distance(p: Vector, free: Vector | None = None) -> tuple[float, Vector, Vector]:
+        """Return d(p), the residual, and its noise less what fitting shares of H leaves of it."""
+        root = 1 / np.sqrt(np.maximum(H @ p + t, 1e-12))
+        # the covariance of t - Hp is multinomial, of the target and of each class
         scaled = H * (p / np.sqrt(np.maximum(size, 1)))
-        covariance = np.diag(t / n + H @ (p**2 / np.maximum(size, 1)))
-        return np.asarray(covariance - np.outer(t, t) / n - scaled @ scaled.T)
+        noise = np.diag(t / n + H @ (p**2 / np.maximum(size, 1)))
+        noise = (noise - np.outer(t, t) / n - scaled @ scaled.T) * np.outer(root, root)
+        if free is not None and free.shape[1] > 1:
+            # shares sum to 1: K - 1 directions are fitted, and leave no residual
+            directions = root[:, None] * (free[:, 1:] - free[:, :1])
+            basis, strength, _ = np.linalg.svd(directions, full_matrices=False)
+            basis = basis[:, strength > 1e-9 * max(float(strength.max(initial=0.0)), 1e-300)]
+            left = np.eye(root.size) - basis @ basis.T
+            noise = left @ noise @ left
+        residual = root * (t - H @ p)
+        return float(residual @ residual - np.trace(noise)), residual, noise
 
     start = np.where(seen, before, 0.0)
     start = start / start.sum() if start.any() else seen / seen.sum()
@@ -88,17 +99,18 @@ def explain_by_priors(
         root = 1 / np.sqrt(np.maximum(H @ fitted + t, 1e-12))[:, None]
         fitted = np.zeros(K)
         fitted[seen] = simplex_least_squares(root * H[:, seen], root[:, 0] * t, tol=1e-9).value
-    first = _Distance(t - H @ start, noise(start), H @ start + t)
-    free = H[:, fitted > 1e-6]
-    last = _Distance(t - H @ fitted, noise(fitted), H @ fitted + t, free)
-    unexplained = float(np.sqrt(max(last.value, 0.0) / 2))
-    null_error = np.sqrt(2 * np.sum(first.noise**2))  # where the true residual is 0
-    if first.value <= 2 * null_error:  # no measurable change
+    first, residual, noise = distance(start)
+    last, residual_left, noise_left = distance(fitted, H[:, fitted > 1e-6])
+    unexplained = float(np.sqrt(max(last, 0.0) / 2))
+    null_error = np.sqrt(2 * np.sum(noise**2))  # where the true residual is 0
+    if first <= 2 * null_error:  # no measurable change
         return Kind(unexplained=unexplained)
-    ratio = last.value / first.value
-    variance = last.covariance(last) - 2 * ratio * first.covariance(last)
-    variance += ratio**2 * first.covariance(first)
-    reach = float(ndtri((1 + confidence_level) / 2)) * np.sqrt(max(variance, 0.0)) / first.value
+    ratio = last / first
+    # of last - ratio * first, whose residuals share their noise: it is beside them, and squared
+    beside = noise_left @ residual_left - ratio * noise @ residual
+    variance = 4 * float((residual_left - ratio * residual) @ beside)
+    variance += 2 * float(np.sum((noise_left - ratio * noise) ** 2))
+    reach = float(ndtri((1 + confidence_level) / 2)) * np.sqrt(max(variance, 0.0)) / first
     low, value, high = np.clip([1 - ratio - reach, 1 - ratio, 1 - ratio + reach], 0.0, 1.0)
     return Kind(float(value), float(low), float(high), unexplained=unexplained)
 
@@ -109,7 +121,7 @@ def find_order(
     y_proba_target: Floats,
     before: Vector,
     unexplained: float,
-) -> tuple[Indices, float] | None:
+) -> tuple[tuple[int, ...], float] | None:
     """Return an order of the target's columns that explains it far better, if there is one.
 
     Far better leaves at most half as much `unexplained` as the columns in their order do. Then
@@ -124,46 +136,19 @@ def find_order(
     >>> score = 1 / (1 + np.exp(2 - rng.normal(2 * y)))
     >>> P = np.column_stack([1 - score, score])
     >>> order, left = find_order(P, y, P[:, ::-1], np.array([0.9, 0.1]), 0.6)
-    >>> order.tolist(), round(left, 2)
-    ([1, 0], 0.0)
+    >>> order, round(left, 2)
+    ((1, 0), 0.0)
     """
     K = before.size
     if unexplained < 0.1 or K > 4:
         return None
-    orders = [np.array(order) for order in permutations(range(K))][1:]
-    left = [
-        explain_by_priors(y_proba_val, y_val, y_proba_target[:, order], before).unexplained
-        for order in orders
-    ]
-    best = int(np.argmin(left)) if left else 0
-    return (orders[best], left[best]) if left and left[best] <= unexplained / 2 else None
-
-
-class _Distance:
-    """A distance free of noise, and what its own noise is made of, in units of the weights."""
-
-    def __init__(
-        self, residual: Vector, noise: Vector, total: Vector, fitted: Vector | None = None
-    ) -> None:
-        root = 1 / np.sqrt(np.maximum(total, 1e-12))
-        scaled = noise * np.outer(root, root)
-        if fitted is not None and fitted.shape[1] > 1:
-            # shares sum to 1: K - 1 directions are fitted, and leave no residual
-            directions = root[:, None] * (fitted[:, 1:] - fitted[:, :1])
-            basis, strength, _ = np.linalg.svd(directions, full_matrices=False)
-            basis = basis[:, strength > 1e-9 * max(float(strength.max(initial=0.0)), 1e-300)]
-            left = np.eye(root.size) - basis @ basis.T
-            scaled = left @ scaled @ left
-        self.residual, self.noise = root * residual, scaled
-        self.value = float(self.residual @ self.residual - np.trace(scaled))
-
-    def covariance(self, other: "_Distance") -> float:
-        """Return that of two distances whose residuals share their noise.
-
-        It is of the residual's noise, squared and beside the residual.
-        """
-        both = 4 * self.residual @ ((self.noise + other.noise) / 2) @ other.residual
-        return float(both + 2 * np.sum(self.noise * other.noise))
+    best: tuple[tuple[int, ...], float] | None = None
+    for order in list(permutations(range(K)))[1:]:
+        target = y_proba_target[:, order]
+        left = explain_by_priors(y_proba_val, y_val, target, before).unexplained
+        if left <= unexplained / 2 and (best is None or left < best[1]):
+            best = order, left
+    return best
 
 
 def _bin(y_proba_val: Floats, y_proba_target: Floats) -> tuple[Indices, Indices, int]:

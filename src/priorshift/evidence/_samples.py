@@ -34,8 +34,8 @@ P-values and the power of a test come from the same draws: what it would have se
 departure it detects.
 """
 
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +69,12 @@ class Samples:
     class_counts : ndarray of shape (n_classes,)
         Validation rows per class.
     n_val, n_target : int
+    confusion : Confusion
+        Validation's soft decisions by class, counted once for these checked predictions.
+    C : ndarray of shape (n_classes, n_classes)
+        Mean prediction by class, a column of 0 for a class that validation lacks.
+    q : ndarray of shape (n_classes,)
+        Mean prediction of the target.
     """
 
     def __init__(
@@ -79,27 +85,14 @@ class Samples:
         self.y_proba_target = y_proba_target
         self.class_counts = np.bincount(y_val, minlength=classes.size)
         self.n_val, self.n_target = y_val.size, y_proba_target.shape[0]
-
-    @cached_property
-    def confusion(self) -> Confusion:
-        """Validation's soft decisions by class, counted once for these checked predictions."""
-
-        def count() -> Confusion:
-            return Confusion.from_arrays(self.y_proba_val, self.y_val, decision="soft")
-
+        if not self.n_val or not self.n_target:  # without its repeats a side may be empty
+            return
+        count = partial(Confusion.from_arrays, self.y_proba_val, y_val, decision="soft")
         key = ("confusion", "soft")
-        return self.validation.once(self.y_proba_val, key, (self.y_val, None), count)
-
-    @cached_property
-    def C(self) -> Vector:  # noqa: N802
-        """Mean prediction by class, a column of 0 for a class that validation lacks."""
-        conditional: Vector = self.confusion.conditional
-        return conditional
-
-    @cached_property
-    def q(self) -> Vector:
-        """Mean prediction of the target."""
-        return DecisionCounts.from_arrays(self.y_proba_target, decision="soft").frequencies
+        self.confusion = validation.once(self.y_proba_val, key, (y_val, None), count)
+        self.C: Vector = self.confusion.conditional
+        counts = DecisionCounts.from_arrays(y_proba_target, decision="soft").counts
+        self.q: Vector = counts / counts.sum()
 
     def effective_size(self, priors: Vector) -> float:
         """Return how many draws from the mixture C p the validation set is worth."""
@@ -269,14 +262,13 @@ def without_repeats(samples: Samples) -> tuple[Samples, int, int]:
     groups[maybe] = np.where(several, np.cumsum(several) - 1, -1)[group]
     one_of_each = maybe[first[several]]
     decided, sure = predicted[one_of_each], largest[one_of_each]
-    parts = slice(0, n), slice(n, None)
-    counts = np.array(
-        [np.bincount(groups[part][groups[part] >= 0], minlength=decided.size) for part in parts]
-    )
-    rows = np.array([np.bincount(predicted[part], minlength=K) for part in parts])
+    on_side, equal = np.repeat([0, 1], [n, predicted.size - n]), groups >= 0
+    at = on_side[equal] * decided.size + groups[equal]
+    counts = np.bincount(at, minlength=2 * decided.size).reshape(2, -1)
+    rows = np.bincount(on_side * K + predicted, minlength=2 * K).reshape(2, K)
     shares = (rows / np.maximum(rows.sum(axis=0), 1))[:, decided]
     kept, repeated, n_repeated = [], [], []
-    for side, part in enumerate(parts):
+    for side, part in enumerate((slice(0, n), slice(n, None))):
         most = np.zeros(K)
         np.maximum.at(most, predicted[part], largest[part])
         # so near to the surest row, rounded rows are often equal by chance
@@ -356,18 +348,15 @@ def group_size(n_rows: int, n_classes: int) -> int:
     return n_rows // max(1000, 10 * n_classes)
 
 
-def draw_signed(
-    blocks: Iterable[Vector], n_draws: int, size: int, rng: np.random.Generator
-) -> Vector | float:
+def draw_signed(rows: Vector, n_draws: int, size: int, rng: np.random.Generator) -> Vector:
     """Draw sums of rows with random signs, (n_draws, K); groups of `size` rows share one."""
-    drawn: Vector | float = 0.0
-    for block in blocks:
-        rows = group_rows(block, size, rng)
-        for part in row_blocks(len(rows), n_draws, 2**25):  # bytes of random numbers at once
-            chosen, n = rows[part], n_draws * len(rows[part])
-            bits = np.unpackbits(np.frombuffer(rng.bytes(-(-n // 8)), np.uint8), count=n)
-            positive = bits.reshape(n_draws, -1).astype(np.float64) @ chosen
-            drawn = drawn + (2 * positive - chosen.sum(axis=0))
+    rows = group_rows(rows, size, rng)
+    drawn = np.zeros((n_draws, rows.shape[1]))
+    for part in row_blocks(len(rows), n_draws, 2**25):  # bytes of random numbers at once
+        chosen, n = rows[part], n_draws * len(rows[part])
+        bits = np.unpackbits(np.frombuffer(rng.bytes(-(-n // 8)), np.uint8), count=n)
+        positive = bits.reshape(n_draws, -1).astype(np.float64) @ chosen
+        drawn += 2 * positive - chosen.sum(axis=0)
     return drawn
 
 
@@ -380,22 +369,16 @@ def draw_noise(samples: Samples, priors: Vector, n_draws: int, rng: np.random.Ge
     freedom = np.maximum(n - 1, 0)
     squares = np.divide(priors**2, n * freedom, out=np.zeros_like(priors), where=freedom > 0)
     of_class = np.sqrt(squares + float((priors[n == 1] ** 2).sum()) / float(freedom.sum()))
-
-    def from_target() -> Iterator[Vector]:
-        for _, block in float_blocks(samples.y_proba_target):
-            yield of_target * (block - mean)
-
-    def from_validation() -> Iterator[Vector]:
-        # once as rows that the target might have had, once as what C was counted from
-        for rows, block in float_blocks(samples.y_proba_val):
-            at = samples.y_val[rows]
-            yield (block - mean) * of_validation[at, None]
-            yield (block - C.T[at]) * of_class[at, None]
-
-    drawn = draw_signed(from_target(), n_draws, group_size(samples.n_target, K), rng)
-    return np.asarray(
-        drawn + draw_signed(from_validation(), n_draws, group_size(samples.n_val, K), rng)
-    )
+    drawn, size = np.zeros((n_draws, K)), group_size(samples.n_target, K)
+    for _, block in float_blocks(samples.y_proba_target):
+        drawn += draw_signed(of_target * (block - mean), n_draws, size, rng)
+    size = group_size(samples.n_val, K)
+    # once as rows that the target might have had, once as what C was counted from
+    for rows, block in float_blocks(samples.y_proba_val):
+        at = samples.y_val[rows]
+        drawn += draw_signed((block - mean) * of_validation[at, None], n_draws, size, rng)
+        drawn += draw_signed((block - C.T[at]) * of_class[at, None], n_draws, size, rng)
+    return drawn
 
 
 def draw_permutations(samples: Samples, n_draws: int, rng: np.random.Generator) -> Vector:
@@ -408,19 +391,16 @@ def draw_permutations(samples: Samples, n_draws: int, rng: np.random.Generator) 
     n = [samples.n_val, samples.n_target]
     # groups that are not full stay, so the smaller side has at least 20 to exchange
     size = max(1, min(2 * group_size(sum(n), samples.classes.size), min(n) // 20))
-    sums = [side.sum(axis=0, dtype=np.float64) for side in sides]
+    sums = sides[0].sum(axis=0, dtype=np.float64), sides[1].sum(axis=0, dtype=np.float64)
     drawn = np.empty((n_draws, samples.classes.size))
     # rows are grouped anew after 250 draws, and dealt anew after 20
     for part in row_slices(n_draws, 250 if size > 1 else n_draws):
-        groups = [
-            np.concatenate(
-                [
-                    group_rows(block, size, rng)[: len(block) // size]
-                    for _, block in float_blocks(side)
-                ]
-            )
-            for side in sides
-        ]
+        groups = []
+        for side in sides:
+            full = []
+            for _, block in float_blocks(side):
+                full.append(group_rows(block, size, rng)[: len(block) // size])
+            groups.append(np.concatenate(full))
         at = int(len(groups[1]) < len(groups[0]))  # the smaller side
         stay, rows = sums[at] - groups[at].sum(axis=0), np.concatenate(groups)
         hand = np.arange(len(groups[at]))
@@ -431,7 +411,7 @@ def draw_permutations(samples: Samples, n_draws: int, rng: np.random.Generator) 
             ends = np.arange(0, taken.size + 1, hand.size)
             shape = len(taken), len(rows)
             total = stay + csr_array((np.ones(taken.size), at_row.ravel(), ends), shape) @ rows
-            drawn[some] = total / n[at] - (sum(sums) - total) / n[1 - at]
+            drawn[some] = total / n[at] - (sums[0] + sums[1] - total) / n[1 - at]
         drawn[part] *= 2 * at - 1
     return drawn
 

@@ -21,9 +21,10 @@ from priorshift import text
 from priorshift._typing import Indices, Labels
 from priorshift._version import __version__
 from priorshift.adapt import GOAL_WORDS
-from priorshift.assessment import FEW_ROWS, vaguest_share
+from priorshift.assessment import vaguest_share
 from priorshift.compare import Scores
 from priorshift.estimators import PriorEstimate, Reference, traits_of
+from priorshift.evidence import FEW_ROWS
 from priorshift.exceptions import missing
 from priorshift.files import write_text
 from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, Facts, gather
