@@ -412,11 +412,12 @@ def assess(
             *decided, y_proba_val, y_proba_target
         )
     needed = {"y_proba_val": y_proba_val, "y_val": y_val, "y_proba_target": y_proba_target}
-    if lacking := [name for name, part in needed.items() if part is None]:
-        raise ValueError(
-            f"{lacking[0]} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
-            "y_pred_val, y_val and y_pred_target."
-        )
+    for name, part in needed.items():
+        if part is None:
+            raise ValueError(
+                f"{name} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
+                "y_pred_val, y_val and y_pred_target."
+            )
     if isinstance(method, PriorEstimate):
         classes = method.classes
         # source priors that come from validation are no second opinion on it
@@ -617,8 +618,10 @@ class Case:
     estimate, mean : PriorEstimate
         Both readings of the target; decisions have no calibrated mean.
     kind : Kind
+    before : ndarray of shape (n_classes,)
+        Class shares before, of both readings.
     moved : float
-        How far the estimate moved from the shares before, in total variation.
+        How far the estimate moved from them, in total variation.
     promises : dict from action to Promise
         What actions gain by validation and predictions; empty for decisions.
     changed : float
@@ -712,7 +715,8 @@ class Case:
         target = evidence.act(estimate, mean, data.y_proba_target.values)
         validation = evidence.act(estimate, mean, rows, fitted.out_of_fold())
         assert mean.source_priors is not None
-        before, p, m = mean.source_priors, estimate.priors, mean.priors
+        self.before = before = mean.source_priors
+        p, m = estimate.priors, mean.priors
         self.moved = float(np.abs(p - before).sum() / 2)
         kind = Kind(1.0, 1.0, 1.0)  # nothing speaks against prior shift
         if data.classes.size <= MOST_CLASSES:
@@ -796,7 +800,7 @@ class Case:
             return fact("few_target_rows", n=data.n_target, least=FEWEST_TARGET_ROWS)
         if (said := order_in_words(values, y, data.classes)) is not None:
             return fact("columns_swapped", text=said)
-        z, least = evidence.label_information(values, y), evidence.least_information(y.size)
+        z, least = evidence.label_information(values, y)
         if z is not None and z < least:
             if y.size < evidence.FEW_ROWS:
                 return fact("few_rows", n=y.size, least=evidence.FEW_ROWS)
@@ -824,10 +828,8 @@ class Case:
         Other changes can look like that, so it is a question, but enough to take nobody's word.
         """
         data, unlike = self.data, self.kind.unexplained
-        if self.mean is None or self.mean.source_priors is None:
-            return None
         rows = data.y_proba_val.values, data.y_val, data.y_proba_target.values
-        found = evidence.find_order(*rows, self.mean.source_priors, unlike)
+        found = evidence.find_order(*rows, self.before, unlike)
         if found is None:
             return None
         order, left = found
@@ -869,14 +871,9 @@ class Case:
         elif self.assumed and estimate.interval is not None:  # nothing else is possible, you say
             reading = estimate
         else:
-            reading = evidence.hedge_shares(
-                estimate,
-                mean,
-                self.kind,
-                supported=self.assumed or self.ruling.why == "helps",
-                n_val=self.data.y_val.size,
-                level=self.level,
-            )
+            supported, n_val = self.assumed or self.ruling.why == "helps", self.data.y_val.size
+            known = (estimate, mean, self.kind, n_val, self.level)
+            reading = evidence.hedge_shares(*known, supported=supported)
         if self.shares is None:
             return reading
         return evidence.shares_by_labels(reading, *self.shares, self.level)
@@ -938,12 +935,11 @@ class Case:
                 yield fact("as_on_validation", p_value=labels.p_value)
         if mean is not None:
             assert report.interval is not None
-            assert mean.source_priors is not None
             apart = np.abs(estimate.priors - mean.priors)
             k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
             low, high = report.interval[k].tolist()
             shares = {"report": report.priors, "mean": mean.priors, "prior": estimate.priors}
-            shares["before"] = mean.source_priors
+            shares["before"] = self.before
             known = {name: float(of[k]) for name, of in shares.items()}
             label = str(data.classes[k])
             yield fact("readings", label=label, **known, low=low, high=high, level=level)

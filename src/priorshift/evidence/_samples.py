@@ -242,14 +242,14 @@ def without_repeats(samples: Samples) -> tuple[Samples, int, int]:
     repeats; they are left out on both sides, which conditions both on the same event.
     """
     # rounded, so that saturated rows are equal in every precision
-    sides, n, K = (samples.y_proba_val, samples.y_proba_target), samples.n_val, samples.classes.size
-    predicted = np.concatenate([side.argmax(axis=1) for side in sides])
-    largest = np.concatenate([side.max(axis=1) for side in sides], dtype=np.float64)
+    val, target, n, K = samples.y_proba_val, samples.y_proba_target, samples.n_val, samples.q.size
+    predicted = np.concatenate([val.argmax(axis=1), target.argmax(axis=1)])
+    largest = np.concatenate([val.max(axis=1), target.max(axis=1)], dtype=np.float64)
     largest = largest.round(MOST_DECIMALS)
     # only rows with equal maxima can be equal: most often that leaves few to compare
     _, tie, ties = np.unique(largest, return_inverse=True, return_counts=True)
     maybe = np.flatnonzero(ties[tie] > 1)
-    tied = [sides[0][maybe[maybe < n]], sides[1][maybe[maybe >= n] - n]]
+    tied = [val[maybe[maybe < n]], target[maybe[maybe >= n] - n]]
     same = np.concatenate(tied, dtype=np.float64).round(MOST_DECIMALS) + 0.0  # -0.0 equals 0.0
     keys = same.view(np.dtype((np.void, same.dtype.itemsize * same.shape[1]))).ravel()
     _, first, group, size = np.unique(
