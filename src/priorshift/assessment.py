@@ -37,13 +37,7 @@ from priorshift.border import (
     warn_if_adapted,
     whole,
 )
-from priorshift.estimators import (
-    PPI,
-    CalibratedMean,
-    PriorEstimate,
-    PriorEstimator,
-    as_estimator,
-)
+from priorshift.estimators import PPI, CalibratedMean, PriorEstimate, PriorEstimator, as_estimator
 from priorshift.estimators.data import GIVEN
 from priorshift.exceptions import argument
 from priorshift.text import movers, plain
@@ -879,10 +873,7 @@ class Case:
         return evidence.shares_by_labels(reading, *self.shares, self.level)
 
     def facts(
-        self,
-        report: PriorEstimate,
-        diagnostics: evidence.Diagnostics | None,
-        missing: list[Fact],
+        self, report: PriorEstimate, diagnostics: evidence.Diagnostics | None, missing: list[Fact]
     ) -> Iterator[Fact]:
         """List what the verdict rests on, what is missing, and what would help if it is unclear."""
         data, estimate, mean, goal = self.data, self.estimate, self.mean, self.goal

@@ -15,13 +15,7 @@ from priorshift.evidence._actions import (
     ungated,
 )
 from priorshift.evidence._assumption import AssumptionTest, as_rows, check_assumption
-from priorshift.evidence._backtest import (
-    FEWEST_GROUPS,
-    Backtest,
-    backtest,
-    name_groups,
-    replay,
-)
+from priorshift.evidence._backtest import FEWEST_GROUPS, Backtest, backtest, name_groups, replay
 from priorshift.evidence._detect import ShiftTest, detect_shift
 from priorshift.evidence._diagnose import (
     FEW_ROWS,

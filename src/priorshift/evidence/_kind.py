@@ -116,11 +116,7 @@ def explain_by_priors(
 
 
 def find_order(
-    y_proba_val: Floats,
-    y_val: Indices,
-    y_proba_target: Floats,
-    before: Vector,
-    unexplained: float,
+    y_proba_val: Floats, y_val: Indices, y_proba_target: Floats, before: Vector, unexplained: float
 ) -> tuple[tuple[int, ...], float] | None:
     """Return an order of the target's columns that explains it far better, if there is one.
 

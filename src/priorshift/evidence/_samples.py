@@ -43,13 +43,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift.border import (
-    Predictions,
-    read_labelled,
-    read_proba,
-    row_blocks,
-    row_slices,
-)
+from priorshift.border import Predictions, read_labelled, read_proba, row_blocks, row_slices
 from priorshift.counts import Confusion, DecisionCounts
 from priorshift.words import fact, say
 
