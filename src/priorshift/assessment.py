@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from html import escape
 from os import PathLike
@@ -540,16 +539,13 @@ class Verdicts:
         self.budget -= n_rows * (K + 10)
         if data.y_proba_val.decided is not None:
             return "leave"  # decisions cannot be adapted
-        rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
-        known: Any = {"source_label_priors": self.source_label_priors}
+        given = {"source_label_priors": self.source_label_priors}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if self._mean is None:
-                self._mean = evidence.fit_mean(None, data.classes, *rows[:2], **known)
-            test = None
-            with suppress(ValueError):  # too few rows
-                known |= {"classes": data.classes, "effect": False, "random_state": 0}
-                test = evidence.detect_shift(*rows, **known)
+                rows = data.y_proba_val, data.classes[data.y_val]
+                self._mean = evidence.fit_mean(None, data.classes, *rows, **given)
+            test = _test(data, given, 0, [], assumption=False)
             return Case(data, estimate, test, fitted=self._mean).ruling.verdict
 
 
@@ -1103,9 +1099,9 @@ def compare_recall(
 
 
 def _test(
-    data: Data, given: dict[str, Any], seed: Any, missing: list[Fact]
+    data: Data, given: dict[str, Any], seed: Any, missing: list[Fact], *, assumption: bool = True
 ) -> evidence.ShiftTest | None:
-    """Test for a shift and for nothing but a shift, unless that takes too long: then say so.
+    """Test for a shift, and for nothing but a shift, unless that takes too long: then say so.
 
     Of a side that is too large, a random part is tested.
     """
@@ -1122,7 +1118,8 @@ def _test(
         target = target.take(np.sort(rng.choice(target.shape[0], most, replace=False)))
     many = (y.size + target.shape[0]) * (K + 10) > MANY_NUMBERS
     known = {"classes": data.classes, "effect": False, "random_state": seed, **given}
-    known |= {"n_resamples": 199 if many else 999, "assumption": K <= MOST_CLASSES_OF_ASSUMPTION}
+    known |= {"n_resamples": 199 if many else 999}
+    known |= {"assumption": assumption and K <= MOST_CLASSES_OF_ASSUMPTION}
     try:
         return evidence.detect_shift(validation, data.classes[y], target, **known)
     except ValueError as error:

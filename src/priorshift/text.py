@@ -114,11 +114,6 @@ def html_table(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str
     return f"<table>{head}<tbody>{body}</tbody></table>"
 
 
-def html_paragraphs(lines: Iterable[str]) -> str:
-    """Return lines as HTML paragraphs, escaped."""
-    return "".join(f"<p>{escape(line)}</p>" for line in lines)
-
-
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]], delimiter: str = ",") -> str:
     r"""Return rows as CSV.
 
