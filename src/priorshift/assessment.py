@@ -1059,10 +1059,8 @@ class Case:
             noise = np.diag(estimate.standard_error**2)
         adapted = evidence.adapt_rows(evidence.ungated(estimate), rows)
         known = (y, shares / shares.sum(), noise, self.level, goal.bounds)
-        before, after = (
-            evidence.expected_score(goal.scores(y, one), *known) for one in (rows, adapted)
-        )
-        return before, after
+        before = evidence.expected_score(goal.scores(y, rows), *known)
+        return before, evidence.expected_score(goal.scores(y, adapted), *known)
 
 
 def compare_recall(

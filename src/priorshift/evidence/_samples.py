@@ -129,6 +129,26 @@ def float_blocks(y_proba: Floats) -> Iterator[tuple[slice, Vector]]:
         yield rows, y_proba[rows].astype(np.float64)
 
 
+def ranks(score: Vector, group: Indices) -> tuple[Indices, Indices]:
+    """Return how many rows of the same group have a lower score, and how many the same one.
+
+    Examples
+    --------
+    >>> lower, equal = ranks(np.array([0.3, 0.1, 0.3, 0.9]), np.array([0, 0, 0, 1]))
+    >>> lower.tolist(), equal.tolist()
+    ([1, 0, 1, 0], [2, 1, 2, 1])
+    """
+    order = np.lexsort((score, group))
+    new_group = np.append(True, np.diff(group[order]) != 0)
+    first = np.flatnonzero(new_group | np.append(True, np.diff(score[order]) != 0))
+    tied = np.diff(np.append(first, order.size))
+    start = np.flatnonzero(new_group)[np.cumsum(new_group)[first] - 1]
+    lower, equal = np.empty((2, order.size), np.intp)
+    lower[order] = np.repeat(first - start, tied)
+    equal[order] = np.repeat(tied, tied)
+    return lower, equal
+
+
 # One precision ----------------------------------------------------------------------------------
 
 MOST_DECIMALS = 6
@@ -283,9 +303,6 @@ def without_repeats(samples: Samples) -> tuple[Samples, int, int]:
 
 # Deviations, and their noise ----------------------------------------------------------------------
 
-ROUNDING = 1e-10
-"""Relative size up to which a variance is 0: such directions are left out."""
-
 WANTED_POWER, N_HALVINGS = 0.8, 12
 """How often a detectable departure is detected, and the halvings that find its size."""
 
@@ -322,7 +339,7 @@ def whiten(covariance: Vector, n_rows: int, least: float = 0.0) -> Vector:
     share = K / (K + n_rows)
     values, vectors = np.linalg.eigh((1 - share) * covariance + share * plain)
     # directions without variance, but for rounding, are left out
-    varies = values > max(ROUNDING * values[-1], 1e-24)
+    varies = values > max(1e-10 * values[-1], 1e-24)
     return vectors[:, varies] / np.sqrt(np.maximum(values[varies], least * values[-1]))
 
 
