@@ -111,7 +111,7 @@ def test_wrong_columns_by_class(data, named, refuse, columns, code, message):
         ("csv", ("0", "1"), (), "is taken as the probability of class '1'"),
         ("npz", ("no", "yes"), ("--positive-class", "yes"), ""),
         ("arrow", ("no", "yes"), ("--class-columns", "yes=proba"), ""),
-        ("parquet", ("no", "yes"), ("--class-columns", "proba", "--positive-class", "yes"), ""),
+        ("parquet", ("no", "yes"), ("--positive-class", "yes"), ""),
     ],
 )
 def test_one_column_of_binary_probabilities(

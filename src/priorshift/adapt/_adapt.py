@@ -12,7 +12,6 @@ computed here as well.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,30 +98,21 @@ def adapt_proba(
     >>> ps.adapt_proba(np.array([0.5, 0.9]), 0.5, 0.1)
     array([0.1, 0.5])
     """
-    how: dict[str, Any] = {"from_logits": from_logits, "strength": strength, "classes": classes}
-    return apply_to(partial(_adapt, source_priors, target_priors, **how), y_proba)
 
+    def adapt(y_proba: Any) -> Any:
+        predictions = check_outputs(
+            y_proba,
+            from_proba=not from_logits,
+            sparse=True,
+            classes=classes_named(classes, target_priors, source_priors),
+        )
+        names = settle_classes(predictions, classes=classes)
+        source = check_priors(source_priors, names, "source_priors")
+        target = check_priors(target_priors, names, "target_priors")
+        factor = prior_ratio(target, source) ** check_fraction(strength, "strength")
+        return adapt_predictions(predictions, names, source, factor, from_logits=from_logits)
 
-def _adapt(
-    source_priors: Any,
-    target_priors: Any,
-    y_proba: Any,
-    *,
-    from_logits: bool,
-    strength: float,
-    classes: Any,
-) -> Any:
-    predictions = check_outputs(
-        y_proba,
-        from_proba=not from_logits,
-        sparse=True,
-        classes=classes_named(classes, target_priors, source_priors),
-    )
-    names = settle_classes(predictions, classes=classes)
-    source = check_priors(source_priors, names, "source_priors")
-    target = check_priors(target_priors, names, "target_priors")
-    factor = prior_ratio(target, source) ** check_fraction(strength, "strength")
-    return adapt_predictions(predictions, names, source, factor, from_logits=from_logits)
+    return apply_to(adapt, y_proba)
 
 
 def adapt_predictions(
@@ -281,40 +271,29 @@ def reweight(
         adapted = np.empty_like(values)
         with np.errstate(divide="ignore"):
             factor = np.log(ratio) if from_logits else ratio
-        scale = _softmax_shifted if from_logits else _scale_rows
         for rows in row_blocks(values.shape[0], values.shape[1]):
             block = values[rows].astype(np.float64)
-            n_kept += scale(block, factor if codes is None else factor[codes[rows]])
+            scale = factor if codes is None else factor[codes[rows]]
+            if from_logits:
+                lost = np.isneginf((block + scale).max(axis=1))
+                block += np.where(lost[:, None], 0.0, scale) if lost.any() else scale
+                with np.errstate(over="ignore"):  # logits may lie further apart than floats reach
+                    block -= block.max(axis=1, keepdims=True)
+                np.exp(block, out=block)
+                block /= block.sum(axis=1, keepdims=True)
+            else:
+                sums = block @ scale if codes is None else np.einsum("ik,ik->i", block, scale)
+                lost = sums == 0
+                if lost.any():
+                    scale = np.where(lost[:, None], 1.0, scale)
+                    sums[lost] = block[lost].sum(axis=1)
+                block *= scale
+                block /= sums[:, None]
+            n_kept += int(np.count_nonzero(lost))  # rows that would lose all their mass
             adapted[rows] = block
     if n_kept:
         warn_user(KeptRowsWarning(n_kept, values.shape[0]))
     return adapted
-
-
-def _scale_rows(block: Vector, ratio: Vector) -> int:
-    """Scale and normalise rows in place; return how many lost all their mass and were kept.
-
-    `ratio` has shape (K,), or (n, K) for one per row.
-    """
-    sums = block @ ratio if ratio.ndim == 1 else np.einsum("ik,ik->i", block, ratio)
-    lost = sums == 0
-    np.copyto(sums, 1.0, where=lost)
-    block *= np.where(lost[:, None], 1.0, ratio) if lost.any() else ratio
-    block /= sums[:, None]
-    if lost.any():
-        block[lost] /= block[lost].sum(axis=1, keepdims=True)
-    return int(np.count_nonzero(lost))
-
-
-def _softmax_shifted(block: Vector, log_ratio: Vector) -> int:
-    """Turn logits into adapted probabilities in place; return how many rows were kept."""
-    lost = np.isneginf((block + log_ratio).max(axis=1))
-    block += np.where(lost[:, None], 0.0, log_ratio) if lost.any() else log_ratio
-    with np.errstate(over="ignore"):  # logits may lie further apart than floats reach
-        block -= block.max(axis=1, keepdims=True)
-    np.exp(block, out=block)
-    block /= block.sum(axis=1, keepdims=True)
-    return int(np.count_nonzero(lost))
 
 
 def classes_named(classes: Any, target_priors: Any, source_priors: Any) -> Any:

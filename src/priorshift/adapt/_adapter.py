@@ -110,13 +110,11 @@ class Adapter(FrozenArrays):
         calibration: Any = self.calibration
         if isinstance(calibration, CalibrationMap):
             calibration = CalibrationAverage((calibration,), (1.0,))
+        if isinstance(calibration, CalibrationAverage):
+            calibration = calibration.to_dict()
         if calibration is not None:  # copied, checked and read-only
-            if not isinstance(calibration, CalibrationAverage):
-                raise ValueError(
-                    "calibration must be a CalibrationMap, a CalibrationAverage or None; got "
-                    f"{type(calibration).__name__}."
-                )
-            calibration = calibration_from_dict(calibration.to_dict(), classes.size)
+            require_keys(calibration, ("maps", "weights"), "calibration")
+            calibration = calibration_from_dict(calibration, classes.size)
             for one in calibration.maps:
                 for array in (one.slope, one.bias, one.floor):
                     if isinstance(array, np.ndarray):
@@ -241,9 +239,6 @@ class Adapter(FrozenArrays):
             raise ValueError(f"classes cannot be held exactly: {some(classes)}; rename them.")
         if type(named["strength"]) not in (int, float):
             raise ValueError(f"strength must be a number; got {named['strength']!r}.")
-        if named["calibration"] is not None:
-            require_keys(named["calibration"], ("maps", "weights"), "calibration")
-            named["calibration"] = calibration_from_dict(named["calibration"], len(classes))
         if not isinstance(named["costs"], list | None):
             raise ValueError(f"costs must be a list of lists, or null; got {named['costs']!r}.")
         return cls(**named)

@@ -70,7 +70,6 @@ from priorshift.border.rows import (
     slices,
     sum_by,
     take_rows,
-    whole,
 )
 from priorshift.border.sparse import (
     DENSE_CLASSES,

@@ -29,7 +29,7 @@ from priorshift.calibration.fitting import (
     HOPELESS,
     Objective,
     Penalty,
-    cross_fit,
+    fit_chosen,
     fit_map,
     fit_path,
     fit_temperature,
@@ -56,8 +56,8 @@ FIT_CELLS = 5_000_000
 FAMILIES = ("ts", "bcts", "vs")
 """Calibrators of which one can be chosen."""
 
-FINAL_GTOL, MAX_STEPS = 1e-3, 1000
-"""Largest gradient, in square roots of nats, at which the final fit ends, and its most steps."""
+FINAL_GTOL = 1e-3
+"""Largest gradient, in square roots of nats, at which the fit of one calibrator ends."""
 
 RIDGES = (1e2, 1e1, 1e0, 1e-1)
 """Penalties on biases, and on slopes in units of the spread of log-probabilities. The first is for
@@ -177,20 +177,12 @@ def choose_calibration(
         likelihood = floored_likelihood(
             y_proba, y, weight, offset, floor, scale=unit, dtype=y_proba.dtype
         )
-        fitted, chosen_ridge, without = fit_temperature(likelihood), 0.0, list[ScoreMap]()
-        if calibrator != "ts":  # which has no ridge to choose
-            chosen = cross_fit(likelihood, calibrator, fitted.map, ridges_of(ridge), folds)
-            chosen_ridge, without = chosen.penalty.bias, list(chosen.folds)
-            objective = Objective(likelihood, calibrator, chosen.penalty, fitted.map)
-            fitted = fit_map(objective, likelihood, chosen.fitted.map, FINAL_GTOL, MAX_STEPS)
-        for i, fold in enumerate(folds):
-            if calibrator == "ts":
-                near = float(fitted.map.slope[0])
-                without.append(fit_temperature(likelihood.without(fold), start=near).map)
-            one = map_above(calibrator, without[i], unit, floor)
-            calibrated[order[fold]] = one.apply(y_proba[fold])
-    chosen_map = map_above(calibrator, fitted.map, unit, floor)
-    return chosen_map, chosen_ridge, calibrated, fitted.trouble
+        fitted, best, without = fit_chosen(
+            likelihood, calibrator, ridges_of(ridge), folds, gtol=FINAL_GTOL
+        )
+        for fold, at in zip(folds, without, strict=True):
+            calibrated[order[fold]] = map_above(calibrator, at, unit, floor).apply(y_proba[fold])
+    return map_above(calibrator, fitted.map, unit, floor), best, calibrated, fitted.trouble
 
 
 def floored_likelihood(

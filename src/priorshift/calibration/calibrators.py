@@ -44,15 +44,7 @@ from priorshift.border import (
     single_threaded_blas,
     some,
 )
-from priorshift.calibration.fitting import (
-    FittedMap,
-    Objective,
-    Penalty,
-    cross_fit,
-    fit_map,
-    fit_temperature,
-    ridges_of,
-)
+from priorshift.calibration.fitting import FittedMap, fit_chosen, ridges_of
 from priorshift.calibration.likelihood import LabelLikelihood, ScoreMap, by_fold, rebalance
 from priorshift.calibration.maps import TINY
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
@@ -153,7 +145,7 @@ class _Calibrator(BaseEstimator):
                 PriorShiftWarning,
             )
         with single_threaded_blas():  # products of small blocks: threads would only wait
-            found = self._search(likelihood, unit, ridges, folds)
+            found = self._search(likelihood, unit, ridges, folds if n_folds > 1 else ())
             self.nll_ = likelihood.value(found.map) / likelihood.total
         self.n_iter_, self.converged_ = found.n_iter, not found.trouble
         self._map = ScoreMap(found.map.slope / unit, found.map.bias)
@@ -232,18 +224,19 @@ class _Calibrator(BaseEstimator):
     ) -> FittedMap:
         """Find the best map of outputs divided by a unit; warn if it is not reached."""
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
-        family = self._family
-        found = fit_temperature(likelihood, start=unit, tol=tol, max_iter=max_iter)
-        if family != "ts":
-            start, n_iter, penalty = found.map, found.n_iter, Penalty(ridges[0])
-            if len(ridges) > 1:
-                chosen = cross_fit(likelihood, family, start, ridges, folds, max_iter=max_iter)
-                penalty = chosen.penalty
-            self.ridge_ = penalty.bias
-            objective = Objective(likelihood, family, penalty, start)
-            gtol = tol * np.sqrt(likelihood.total)
-            found = fit_map(objective, likelihood, start, gtol, max_iter)
-            found = found._replace(n_iter=n_iter + found.n_iter)
+        gtol = tol * np.sqrt(likelihood.total)
+        found, ridge, _ = fit_chosen(
+            likelihood,
+            self._family,
+            ridges,
+            folds,
+            gtol=gtol,
+            start=unit,
+            tol=tol,
+            max_iter=max_iter,
+        )
+        if self._family != "ts":
+            self.ridge_ = ridge
         if found.trouble:
             message = f"{type(self).__name__} did not converge: {found.trouble}."
             warn_user(message, ConvergenceWarning)

@@ -11,7 +11,7 @@ at its start is close to the identity; then every class and every ridge needs on
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
@@ -347,21 +347,39 @@ def ridges_of(ridge: Any) -> tuple[float, ...]:
     return RIDGE_GRID
 
 
-def cross_fit(
+def fit_chosen(
     likelihood: LabelLikelihood,
-    family: Family,
-    start: ScoreMap,
+    family: Literal["ts", "bcts", "vs"],
     ridges: Sequence[float],
     folds: Sequence[slice],
     *,
+    gtol: float,
+    start: float = 1.0,
+    tol: float = 1e-6,
     max_iter: int = 1000,
-) -> CrossFit:
-    """Choose the ridge of least loss out of fold, of equals the strongest."""
-    penalties = [Penalty(ridge) for ridge in ridges]
-    found = fit_path(
-        likelihood, family, start, penalties, folds, gtol=CV_GTOL, max_iter=max_iter, exact=True
-    )
-    return min(found, key=lambda one: one.nats)
+) -> tuple[FittedMap, float, Sequence[ScoreMap]]:
+    """Fit a temperature, and from there a family under the ridge of least loss out of fold.
+
+    Of equal ridges it is the strongest, and without folds the first. Return it after the fit, and
+    then the maps that were fitted without each fold.
+    """
+    fitted = fit_temperature(likelihood, start=start, tol=tol, max_iter=max_iter)
+    at, penalty, without = fitted.map, Penalty(ridges[0]), list[ScoreMap]()
+    if family == "ts":  # which has no ridge to choose
+        for fold in folds:
+            near = float(at.slope[0])
+            without.append(fit_temperature(likelihood.without(fold), start=near).map)
+        return fitted, 0.0, without
+    if folds:
+        penalties = [Penalty(ridge) for ridge in ridges]
+        path = fit_path(
+            likelihood, family, at, penalties, folds, gtol=CV_GTOL, max_iter=max_iter, exact=True
+        )
+        chosen = min(path, key=lambda one: one.nats)
+        penalty, at, without = chosen.penalty, chosen.fitted.map, list(chosen.folds)
+    objective = Objective(likelihood, family, penalty, fitted.map)
+    final = fit_map(objective, likelihood, at, gtol, max_iter)
+    return final._replace(n_iter=fitted.n_iter + final.n_iter), penalty.bias, without
 
 
 def dense_metric(curvature: Vector, even: Vector, penalty: Penalty) -> Vector:

@@ -111,7 +111,7 @@ def adapt(
     for known in threshold_facts(shift, data.aim["costs"]):
         console.note(say(known))
     if as_json:
-        contents = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
+        contents: dict[str, Any] = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
         console.emit(console.document("adapt", verdict, **shift.to_dict(), **contents))
 
 
@@ -120,9 +120,13 @@ def _check_usage(
 ) -> None:
     """Refuse what cannot go together, before any work is done."""
     if request.adapter is not None:
-        settled = "method costs goal target_label_column target_labels history_column"
-        for name in filter(options.was_typed, settled.split()):
-            what = name.replace("_", "-")
+        settled = (
+            "labels known_priors source_priors source_label_priors method costs goal "
+            "target_label_column target_labels history_column"
+        )
+        named = ["validation"] if request.validation is not None else []
+        if named := [*named, *filter(options.was_typed, settled.split())]:
+            what = named[0].replace("_", "-")
             raise click.UsageError(f"--adapter says how to adapt; leave out --{what}.")
     if request.predicted_column is not None:
         raise click.UsageError(

@@ -40,8 +40,6 @@ def check(files: tuple[Path, ...], as_json: bool, **named: Any) -> None:
     the first.
     """
     found = _understand(files, options.request_of(target=files[0], **named))
-    for other in found[1:]:
-        other["differences"] = _differ(found[0], other)
     if as_json:
         emit(document("check", None, files=found))
     else:
@@ -59,20 +57,19 @@ def _understand(paths: tuple[Path, ...], request: options.Request) -> list[dict[
     The first file with labels is taken as validation, as `--validation` names it elsewhere.
     """
     files, decided = tuple(open_file(path, request) for path in paths), request.predicted_column
-    labels: list[Labels | None] = []
-    origins: list[tuple[str, str]] = []
+    said: list[tuple[Labels | None, str, str]] = []
     for file in files:
         text, column, where = None, file.label_column, f"{file.label_column!r} in {file.where}"
         if file is files[0] and request.labels is not None:
             text, column, where = validation_labels(file, request)
         elif (file.is_table or file.header) and (raw := file.labels()) is not None:
             text = read.text_labels(raw, file, where, partial=True)
-        labels.append(text)
-        origins.append((column, where))
-    at = next((at for at, text in enumerate(labels) if text is not None), None)
-    known = None if at is None else labels[at]
-    if known is None and len(files) > 1 and read.label_hint(files[0], decided):
+        said.append((text, column, where))
+    labelled = [at for at, (text, *_) in enumerate(said) if text is not None]
+    if not labelled and len(files) > 1 and read.label_hint(files[0], decided):
         raise ValueError(read.say_no_labels(files[0], decided))  # whose, nobody knows
+    first = labelled[0] if labelled else 0
+    known = said[first][0]
     columns: read.Columns = None
     classes: Labels | None = None
     if decided is None:
@@ -80,10 +77,10 @@ def _understand(paths: tuple[Path, ...], request: options.Request) -> list[dict[
         files, columns = settle_columns(request, files, () if known is None else known)
     else:
         with suppress(ValueError):  # it is said of the file
-            classes = read_decisions(read.read_decided(files[at or 0], decided)[0], known)[0]
+            classes = read_decisions(read.read_decided(files[first], decided)[0], known)[0]
     found = []
-    for i, (file, text, (column, where)) in enumerate(zip(files, labels, origins, strict=True)):
-        is_target, problem, remarks = i != (at or 0), None, list(file.remarks)
+    for at, (file, (text, column, where)) in enumerate(zip(files, said, strict=True)):
+        is_target, problem, remarks = at != first, None, list(file.remarks)
         names, counted, n_rows = classes, np.array([]), None
         try:
             if decided is not None:
@@ -102,8 +99,8 @@ def _understand(paths: tuple[Path, ...], request: options.Request) -> list[dict[
             names = np.array((columns or file.names or ()) if names is None else names)
             with suppress(ValueError):  # of a file whose predictions are wrong
                 n_rows = file.n_rows()
-                if n_rows is None and (first := file.vector(file.header[0])) is not None:
-                    n_rows = int(first.size)
+                if n_rows is None and (cells := file.vector(file.header[0])) is not None:
+                    n_rows = int(cells.size)
         truth = np.array([])
         if text is None:
             hint = "" if is_target else read.label_hint(file, decided)
@@ -138,23 +135,9 @@ def _understand(paths: tuple[Path, ...], request: options.Request) -> list[dict[
                 "problem": problem,
                 "predicted_column": decided,
                 "decision_counts": {} if problem else _count(counted, names),
-                "differences": [],
             }
         )
     return found
-
-
-def _differ(first: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """Say which columns one of two files has alone."""
-    one, two = (
-        [*each["columns"].values(), *filter(None, [each["label_column"]]), *each["ignored"]]
-        for each in (first, other)
-    )
-    alone = (
-        ([name for name in one if name not in two], first["path"]),
-        ([name for name in two if name not in one], other["path"]),
-    )
-    return [f"Only in {path}: {some(names, 20)}." for names, path in alone if names]
 
 
 def _count(found: Labels, names: Labels) -> dict[str, int]:
@@ -195,4 +178,4 @@ def _show(found: dict[str, Any], *, labelled: bool, table: bool) -> None:
     ignored = [f"Ignored: {some(found['ignored'], 20)}."] if found["ignored"] else []
     fine = "Fine." if labelled else "Fine as a target. As validation it would need labels."
     problem = fine if found["problem"] is None else f"Problem: {found['problem']}"
-    tell("\n".join([*found["remarks"], *found["differences"], *ignored, problem, ""]))
+    tell("\n".join([*found["remarks"], *ignored, problem, ""]))

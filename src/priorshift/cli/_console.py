@@ -117,7 +117,7 @@ def busy(what: str) -> AbstractContextManager[Progress]:
     return progress(what, None, SpinnerColumn(), TimeElapsedColumn())
 
 
-def document(command: str, verdict: str | None, **contents: Any) -> str:
+def document(command: str, verdict: str | None, *, indent: int | None = 2, **contents: Any) -> str:
     """Return a JSON document, with the verdict of the assessment if there is one."""
     whole = {
         "schema_version": SCHEMA_VERSION,
@@ -126,7 +126,7 @@ def document(command: str, verdict: str | None, **contents: Any) -> str:
         "verdict": verdict,
         **contents,
     }
-    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(whole, indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def hand_out(

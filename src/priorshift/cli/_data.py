@@ -29,7 +29,6 @@ from priorshift.files import (
     PredictionFile,
     by_class,
     common_classes,
-    explain_classes,
     open_predictions,
 )
 from priorshift.solvers import ADVICE
@@ -57,9 +56,8 @@ class Data:
         Validation, if there is one, and the target.
     columns : tuple of str or None
         Class columns in the order of `classes`, if they have names.
-    y_proba_val : Predictions or None
-    y_val : ndarray or None
-        Validation, if there is one.
+    labelled : pair of Predictions and ndarray, or None
+        Predictions and labels of validation, if there is one.
     given : dict
         What `fit` is told beside the data: priors and classes.
     aim : dict
@@ -73,8 +71,7 @@ class Data:
     classes: Labels
     files: tuple[PredictionFile, ...]
     columns: read.Columns
-    y_proba_val: border.Predictions | None
-    y_val: Labels | None
+    labelled: tuple[border.Predictions, Labels] | None
     given: dict[str, Any]
     aim: dict[str, Any]
     known_priors: Vector | None
@@ -87,9 +84,9 @@ class Data:
 
     def validation(self, what: str) -> tuple[border.Predictions, Labels]:
         """Return predictions and labels of validation, which something needs."""
-        if self.y_proba_val is None or self.y_val is None:
+        if self.labelled is None:
             raise click.UsageError(f"{what} needs --validation.")
-        return self.y_proba_val, self.y_val
+        return self.labelled
 
     @cached_property
     def rows(self) -> border.Predictions:
@@ -126,7 +123,7 @@ class Data:
     def suitable(self, method: str) -> PriorEstimator:
         """Return the method; in place of a default, PPI without validation, CM-L for decisions."""
         if not was_typed("method"):
-            if self.y_val is None and self.request.target_label_column is not None:
+            if self.labelled is None and self.request.target_label_column is not None:
                 return get_estimator("ppi")
             decisions = self.request.predicted_column is not None
             if decisions and get_estimator(method).needs_probabilities:
@@ -139,9 +136,9 @@ class Data:
         if self.aim.keys() <= estimator.get_params().keys():
             estimator.set_params(**self.aim)
         try:
-            return estimator.fit(self.y_proba_val, self.y_val, **self.given)
+            return estimator.fit(*(self.labelled or (None, None)), **self.given)
         except ValueError:
-            if self.y_proba_val is not None:
+            if self.labelled is not None:
                 raise
             raise click.UsageError(
                 f"{method} needs --validation here; em and map need only --source-priors, "
@@ -150,14 +147,15 @@ class Data:
 
     def assess(self, method: str | PriorEstimator) -> Assessment | None:
         """Weigh all evidence, by a method or a fitted one; None without validation."""
-        if self.y_proba_val is None or self.y_val is None:
+        if self.labelled is None:
             return None
         groups = None
         if (history := self.request.history_column) is not None:
             groups = read_group_column(self.files[0], history, "--history-column")
+        y_proba_val, y_val = self.labelled
         return assess(
-            self.y_proba_val,
-            self.y_val,
+            y_proba_val,
+            y_val,
             self.rows,
             method=self.fit(method) if isinstance(method, str) else method,
             y_target=self.target_labels,
@@ -170,9 +168,9 @@ class Data:
 
     def verdicts(self) -> Verdicts | None:
         """Return what gives a verdict on each part of the target; None without validation."""
-        if self.y_proba_val is None or self.y_val is None:
+        if self.labelled is None:
             return None
-        return Verdicts(self.y_proba_val, self.y_val, self.given["source_label_priors"])
+        return Verdicts(*self.labelled, self.given["source_label_priors"])
 
     def estimate(self, method: str) -> tuple[PriorEstimate, Assessment | None]:
         """Estimate the target's priors, and assess them; known ones need neither."""
@@ -218,8 +216,8 @@ class Data:
     def _known(self, priors: Vector) -> PriorEstimate:
         """Return the priors that the user gave."""
         source, origin = self.given["source_priors"], "given"
-        if source is None and self.y_proba_val is not None:
-            fitted = NoAdaptation().fit(self.y_proba_val, self.y_val, **self.given)
+        if source is None and self.labelled is not None:
+            fitted = NoAdaptation().fit(*self.labelled, **self.given)
             source, origin = fitted.source_priors_, fitted.source_priors_from_
         if source is None:
             raise click.UsageError(
@@ -265,10 +263,13 @@ def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
 
 def sample_of(rows: border.Predictions, what: str) -> border.Predictions:
     """Return an array as it is, and rows drawn from a table; tell what they are for."""
-    sample = rows.in_memory()
-    if sentence := border.rows.sample_sentence(what, sample.shape[0], rows.shape[0]):
-        note(sentence)
-    return sample
+    if not isinstance(rows.values, border.Table):
+        return rows
+    sample = border.sample_rows(rows.values)
+    if sample.shape[0] < rows.shape[0]:
+        n, n_all, seed = sample.shape[0], rows.shape[0], border.rows.SAMPLE_SEED
+        note(f"{what} {n:,} of the target's {n_all:,} rows, drawn at random (seed {seed}).")
+    return border.Predictions.from_checked(sample)
 
 
 # Files
@@ -296,49 +297,45 @@ def _read_data(request: Request) -> Data:
         request = replace(request, known_classes=tuple(map(str, adapter.classes.tolist())))
     paths = filter(None, (request.validation, request.target))
     files = tuple(open_file(path, request) for path in paths)
-    labels, where, columns, stored = None, "", None, None
+    decided, labels, where, columns = request.predicted_column, None, "", None
     if request.validation is not None:
         labels, _, where = validation_labels(files[0], request)
-        if not files[0].is_table and files[0].vector("source_priors") is not None:
-            stored = str(files[0].path)
-    decided = request.predicted_column
+        given_priors = request.source_priors or request.source_label_priors
+        if not (given_priors or files[0].is_table or files[0].vector("source_priors") is None):
+            request = replace(request, source_priors=str(files[0].path))
     if decided is None:
         files, columns = settle_columns(request, files, () if labels is None else labels)
     if request.drop_missing:
         first = drop_missing(files[0], columns, decided, labels)
         files = (first, *(drop_missing(file, columns, decided) for file in files[1:]))
         labels = labels if labels is None or first.kept is None else labels[first.kept]
-    rows = None
-    if labels is None:
-        classes = (
-            name_classes(columns, files[0], None)
-            if decided is None
-            else _decided_classes(request, files[-1])
-        )
+    labelled = None
+    if labels is None and decided is None:
+        classes = name_classes(columns, files[0], None)
+    elif labels is None:
+        classes = _decided_classes(request, files[-1])
     elif decided is None:
         rows = read.read_rows(files[0], columns, files, in_memory=True)
         labels = border.read_labels(labels, rows.shape[0], where)
         classes = name_classes(columns, files[0], labels)
         labels = read.match_labels(labels, classes, where, () if columns is None else files)
+        labelled = rows, labels
     else:
         text, _ = read.read_decided(files[0], decided)
         labels = border.read_labels(labels, text.size, where)
         classes, index, _ = border.read_decisions(text, labels, request.known_classes or None)
-        rows = border.Predictions.from_decisions(index, classes.size)
-    given: dict[str, Any] = {"classes": classes}
-    for name in ("source_priors", "source_label_priors", "known_priors"):
-        given[name] = None
+        labelled = border.Predictions.from_decisions(index, classes.size), labels
+    priors: dict[str, Any] = dict.fromkeys(("source_priors", "source_label_priors", "known_priors"))
+    for name in priors:
         if (typed := getattr(request, name)) is not None:
             option = f"--{name.replace('_', '-')}"
-            given[name] = read_priors(typed, classes, option, logits=request.logits)
-    known = given.pop("known_priors")
-    if stored is not None and not request.source_priors and not request.source_label_priors:
-        given["source_priors"] = read_priors(stored, classes, "--source-priors")
+            priors[name] = read_priors(typed, classes, option, logits=request.logits)
+    known = priors.pop("known_priors")
     costs = None if adapter is None else adapter.costs
     if request.costs is not None:
         costs = read_costs(request.costs, classes)
-    aim = {"costs": costs, "goal": request.goal}
-    return Data(request, classes, files, columns, rows, labels, given, aim, known, adapter)
+    given, aim = {"classes": classes, **priors}, {"costs": costs, "goal": request.goal}
+    return Data(request, classes, files, columns, labelled, given, aim, known, adapter)
 
 
 def open_file(path: Path, request: Request) -> PredictionFile:
@@ -375,13 +372,6 @@ def settle_columns(
         known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
     files, columns = find_classes(opened, known, request)
     if request.adapter is not None:
-        names = known if files[0].names is None else files[0].names
-        if missing := [name for name in known if name not in names]:
-            raise ValueError(
-                f"{files[0].where} has no numeric column for {border.some(missing)}, a class of "
-                f"{request.adapter}; rename its columns ({border.some(names, 20)}), or use another "
-                f"adapter. {border.columns.misspelt(files[0].header, known)}".rstrip()
-            )
         columns = known
     elif columns is not None and set(request.known_classes) <= set(columns):
         columns = request.known_classes or columns
@@ -390,9 +380,6 @@ def settle_columns(
             if file.names is None:
                 order = border.some(columns, 20)
                 note(f"{file.where} does not name its columns; taken in the order {order}.")
-        others = [file for file in files if set(file.names or columns) != set(columns)]
-        if any(file.kind == "logits" for file in others):
-            note(explain_classes(files, columns))
     return files, columns
 
 
@@ -450,14 +437,7 @@ def find_classes(
         pairs = all("=" in name for name in names) and not set(names) <= set(opened[0].header)
         cut = [name.partition("=") for name in names] if pairs else []
         columns = {name.strip(): column.strip() for name, _, column in cut}
-        if positive is not None:
-            if len(names) != 1 or (pairs and positive not in columns):
-                raise click.UsageError(
-                    "--positive-class is for one column; name it, and no other, with "
-                    "--class-columns."
-                )
-            columns = {positive: columns.get(positive, names[0])}
-        elif pairs and len(set(columns.values())) < len(names):
+        if pairs and len(set(columns.values())) < len(names):
             wrong = "must name every class and every column once."
         elif not pairs and (len(set(names)) < len(names) or len(names) < 2):
             wrong = (

@@ -11,7 +11,7 @@ from priorshift._typing import Floats, Labels, Vector
 from priorshift.assessment import Assessment, assess
 from priorshift.cli._console import busy, document, emit, note, say, show_comparison, tell
 from priorshift.cli._errors import command
-from priorshift.cli._options import html_option, json_option
+from priorshift.cli._options import json_option, output_option
 from priorshift.compare import Comparison, compare
 from priorshift.datasets import load_fashion_lt
 from priorshift.files import write_text
@@ -28,7 +28,7 @@ SHOWN = {"auto": "a", "em": "e", "scm-l": "s"}
 
 @command("demo --output demo.html --save-data .")
 @click.option("--all", "every", is_flag=True, help="Compare all methods, and score them by labels.")
-@html_option("Write the HTML report to this file.")
+@output_option("Write the HTML report to this file.", ".html", ".htm")
 @click.option(
     "--save-data",
     type=click.Path(file_okay=False, path_type=Path),

@@ -116,7 +116,7 @@ def _printable_errors() -> Iterator[None]:
 
 @click.group(
     cls=Program,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="Start with: priorshift assess validation.csv target.csv\n\n"
     "To try it on example data: priorshift demo --save-data .",
 )

@@ -1,6 +1,5 @@
 """priorshift monitor."""
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -174,7 +173,8 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
     distance = step.estimate.total_variation
     if as_json:
         more = {"method": step.estimate.method, "online": followed.online}
-        emit_line(verdict, **step.to_dict(), **more, total_variation=distance)
+        more["total_variation"] = distance
+        emit(document("monitor", verdict, indent=None, **step.to_dict(), **more))
         return
     k = movers(step.priors - followed.source_priors_, 1)[0]
     tell_line(
@@ -182,12 +182,6 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
         f"{describe(step):<20} {verdict or '-':<7} "
         f"{followed.classes_[k]} {percent(step.priors[k])} (own {percent(step.own_priors[k])})"
     )
-
-
-def emit_line(verdict: Verdict | None, **contents: Any) -> None:
-    """Print a JSON document in one line."""
-    text = document("monitor", verdict, **contents)
-    emit(json.dumps(json.loads(text), ensure_ascii=False) + "\n")
 
 
 def conclusion(followed: PriorMonitor, when: Any, verdict: Verdict | None) -> str:
@@ -232,7 +226,7 @@ def raised_at(followed: PriorMonitor) -> Any:
     is_flag=True,
     help="Before anything is read, accept the present as normal: an alarm that stands ends.",
 )
-@options.html_option("Write a report over time to this .html file.")
+@options.output_option("Write a report over time to this .html file.", ".html", ".htm")
 @click.option(
     "--plot",
     type=options.OutputPath(".png", ".svg", ".pdf"),
@@ -304,7 +298,8 @@ def monitor(
         note("The last windows have no verdict: it would take too long.")
     when = raised_at(followed)
     if as_json and not n_new:
-        emit_line(None, alarm=followed.alarm_, raised_at=when, windows=followed.n_batches_)
+        state_now = {"alarm": followed.alarm_, "raised_at": when, "windows": followed.n_batches_}
+        emit(document("monitor", None, indent=None, **state_now))
     elif len(followed.history) and not as_json:
         say(conclusion(followed, when, verdict))
     if not len(followed.history):

@@ -147,12 +147,10 @@ def request_of(files: tuple[Path, ...] = (), **named: Any) -> Request:
         raise click.UsageError(
             f"--costs replaces --goal; leave out --goal {found.goal}, or --costs."
         )
-    settled = "validation labels known_priors source_priors source_label_priors"
-    for name in settled.split() if found.adapter is not None else ():
-        if getattr(found, name) is not None:
-            raise click.UsageError(
-                f"--adapter says how to adapt; leave out --{name.replace('_', '-')}."
-            )
+    if found.positive_class is not None and found.class_columns is not None:
+        raise click.UsageError(
+            "give --class-columns CLASS=COLUMN or --positive-class CLASS, not both."
+        )
     probabilities = found.logits or found.class_columns or found.positive_class
     if found.predicted_column is not None and probabilities:
         raise click.UsageError(
@@ -256,15 +254,13 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
     )
 
 
+Usable = Callable[[PriorEstimator], bool]
+
+
 class MethodChoice(click.Choice[str]):
     """The registered methods that a command can use, looked up when they are needed."""
 
-    def __init__(
-        self,
-        usable: Callable[[PriorEstimator], bool] | None = None,
-        *,
-        target_labels: bool = False,
-    ) -> None:
+    def __init__(self, usable: Usable | None = None, *, target_labels: bool = False) -> None:
         self.usable, self.target_labels = usable, target_labels
         super().__init__(())
 
@@ -282,7 +278,7 @@ class MethodChoice(click.Choice[str]):
 
 
 def method_option(
-    usable: Callable[[PriorEstimator], bool] | None = None,
+    usable: Usable | None = None,
     default: str = DEFAULT_METHOD,
     more: str = ".",
     *,
@@ -293,14 +289,13 @@ def method_option(
         "--method",
         type=MethodChoice(usable, target_labels=target_labels),
         default=default,
-        show_default=True,
         help=f"How to estimate the target priors{more}",
     )
 
 
 def defaulted(name: str, kind: Any, default: Any, what: str) -> Decorator:
     """Add an option whose default the help shows."""
-    return click.option(name, type=kind, default=default, show_default=True, help=what)
+    return click.option(name, type=kind, default=default, help=what)
 
 
 def fail_option(when: str) -> Decorator:
@@ -322,7 +317,6 @@ goal_options: Decorator = add(
         "--goal",
         type=click.Choice(GOALS),
         default="accuracy",
-        show_default=True,
         help="What adapting is to improve, where errors have no --costs: the verdict rests on it.",
     ),
 )
@@ -376,9 +370,10 @@ safe_option: Decorator = click.option(
 )
 
 
-def output_option(what: str, *suffixes: str) -> Decorator:
-    """Add a file to write."""
-    return click.option("--output", type=OutputPath(*suffixes, allow_dash=True), help=what)
+def output_option(what: str, *suffixes: str, default: Path | None = None) -> Decorator:
+    """Add a file to write, or stdout for what people read there: no HTML."""
+    path = OutputPath(*suffixes, allow_dash=".html" not in suffixes)
+    return click.option("--output", type=path, default=default, help=what)
 
 
 answer_options: Decorator = add(
@@ -387,17 +382,6 @@ answer_options: Decorator = add(
     json_option,
 )
 """Where the answer goes: see `hand_out`."""
-
-
-def html_option(what: str, default: Path | None = None) -> Decorator:
-    """Add a report to write."""
-    return click.option(
-        "--output",
-        type=OutputPath(".html", ".htm"),
-        default=default,
-        show_default=default is not None,
-        help=what,
-    )
 
 
 def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float | str | None:
@@ -419,7 +403,6 @@ pooling_option = click.option(
     "--pooling",
     callback=read_pooling,
     default="auto",
-    show_default=True,
     metavar="auto|none|ROWS",
     help="How far small groups are drawn to the others: as the data support, not at all, or as if "
     "so many more rows of every group followed the pooled priors.",

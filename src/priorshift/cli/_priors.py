@@ -2,7 +2,6 @@
 
 import csv
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -133,42 +132,40 @@ def _from_json(path: Path, option: str) -> dict[str, float]:
 
 
 def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
-    """Read a column of priors, else average predictions, else count labels."""
+    """Read a column of priors beside the classes, or in class order; else predictions or labels."""
     for name in COLUMNS[option]:
-        if (column := file.vector(name)) is not None:
-            return _beside_classes(file, name, column)
-    labels, where = file.labels(), f"{file.label_column!r} in {file.where}"
-    predicts = bool(set(classes.tolist()) & set(file.names or ()))
-    if not file.is_table:
-        with suppress(ValueError):
-            predicts = file.n_rows() is not None
-    # label frequencies are not mean predictions, so their option takes labels alone
-    if option != "--source-label-priors" and predicts:
-        columns = None if file.names is None else tuple(classes.tolist())
-        return priors_from_predictions(read_rows(file, columns, in_memory=True))
-    if labels is not None:
-        names = match_labels(text_labels(labels, file, where), classes, where)
-        return priors_from_labels(names, classes=classes)
+        if (column := file.vector(name)) is None:
+            continue
+        try:
+            values = np.array(column.tolist(), dtype=np.float64)
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"column {name!r} of {file.where} must hold numbers: {error}."
+            ) from None
+        beside = file.vector("class" if file.is_table else "classes")
+        if beside is None or beside is column:
+            return values
+        names = as_text(np.asarray(beside.tolist())).tolist()
+        if not names or len(set(names)) != values.size:
+            raise ValueError(
+                f"{file.where} must name each class once, beside its number in {name!r}."
+            )
+        return _shares(dict(zip(names, values.tolist(), strict=True)))
+    if option == "--source-label-priors":  # mean predictions are not label frequencies
+        if (labels := file.labels()) is not None:
+            where = f"{file.label_column!r} in {file.where}"
+            found = match_labels(text_labels(labels, file, where), classes, where)
+            return priors_from_labels(found, classes=classes)
+        others = f"no labels (column {file.label_column!r})"
+    else:
+        if file.names is None or set(classes.tolist()) & set(file.names):
+            columns = None if file.names is None else tuple(classes.tolist())
+            return priors_from_predictions(read_rows(file, columns, in_memory=True))
+        others = f"no predictions of {some(classes.tolist())}"
     raise ValueError(
         f"{file.where} has nothing that {option} can use: no priors (column "
-        f"{some(COLUMNS[option])}), no labels (column {file.label_column!r}), no predictions "
-        f"of {some(classes.tolist())}; name the column of priors {COLUMNS[option][0]!r}."
+        f"{some(COLUMNS[option])}), {others}; name the column of priors {COLUMNS[option][0]!r}."
     )
-
-
-def _beside_classes(file: PredictionFile, name: str, column: Any) -> Any:
-    """Match a column of priors to the classes beside it, else take it in class order."""
-    try:
-        values = np.array(column.tolist(), dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"column {name!r} of {file.where} must hold numbers: {error}.") from None
-    beside = file.vector("class" if file.is_table else "classes")
-    if beside is None or beside is column:
-        return values
-    names = as_text(np.asarray(beside.tolist())).tolist()
-    if not names or len(set(names)) != values.size:
-        raise ValueError(f"{file.where} must name each class once, beside its number in {name!r}.")
-    return _shares(dict(zip(names, values.tolist(), strict=True)))
 
 
 def _shares(priors: dict[str, float]) -> dict[str, float]:

@@ -47,16 +47,12 @@ def read_rows(
             raise ValueError(
                 f"{file.where} has one column of predictions; give one column per class."
             )
-        return border.check_proba(as_proba(rows, file), name=file.where, tables=True)
+        proba = rows
+        if file.kind == "logits":
+            proba = border.map_blocks(partial(_softmax, file.where), rows, rows.shape[1])
+        return border.check_proba(proba, name=file.where, tables=True)
     except ValueError as error:
         raise ValueError(_say_what_is_wrong(error, rows, file, columns, files)) from None
-
-
-def as_proba(rows: border.Rows, file: PredictionFile) -> border.Rows:
-    """Return rows of logits as probabilities."""
-    if file.kind == "proba":
-        return rows
-    return border.map_blocks(partial(_softmax, file.where), rows, rows.shape[1])
 
 
 def _softmax(where: str, logits: Floats) -> Floats:
@@ -75,8 +71,7 @@ def _say_what_is_wrong(
     if columns is not None and len({frozenset(each.names or columns) for each in files}) > 1:
         with suppress(ValueError):  # all numbers of each file make probabilities: they are classes
             for each in files:
-                every = as_proba(each.rows(each.names), each)
-                border.check_proba(every, name=each.where, tables=True)
+                border.check_proba(each.rows(each.names), name=each.where, tables=True)
             return say_different(files)
     hint = ""
     if 0 not in rows.shape:

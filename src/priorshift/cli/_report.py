@@ -24,7 +24,7 @@ from priorshift.report import require_packages, write_report
 @options.method_option(target_labels=True)
 @options.known_priors_option
 @options.interval_options
-@options.html_option("HTML file to write.", Path("report.html"))
+@options.output_option("HTML file to write.", ".html", ".htm", default=Path("report.html"))
 @options.json_option
 def report(method: str, output: Path, as_json: bool, **named: Any) -> None:
     """Write a self-contained HTML report: the verdict, what changed, and what to do next."""
@@ -39,16 +39,16 @@ def report(method: str, output: Path, as_json: bool, **named: Any) -> None:
                 shift = following(shift, found.action)
                 if shift.interval is None:
                     shift = with_bounds(shift, found.estimate)
-        comparison = None if data.y_proba_val is None else compare_on(data)
-        labels = data.target_labels
+        comparison = None if data.labelled is None else compare_on(data)
+        labels, (y_proba_val, y_val) = data.target_labels, data.labelled or (None, None)
         known = {parameter.name for parameter in adapt.params} - {"output", "as_json"}
         with busy("Writing the report"):
             write_report(
                 output,
                 shift,
                 assessment=found,
-                y_proba_val=data.y_proba_val,
-                y_val=data.y_val,
+                y_proba_val=y_proba_val,
+                y_val=y_val,
                 y_proba_target=data.rows,
                 y_target=None if labels is None or None in labels else labels,
                 comparison=comparison,

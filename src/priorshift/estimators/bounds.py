@@ -92,8 +92,7 @@ class Bounds:
                 f"{_by('bootstrap')}, or CM-M and SCM-M for a posterior."
             )
         if request.method == "bootstrap":
-            warm = found.status == "certified"
-            bounds = self._by_resampling_rows(y_proba, warm=warm)
+            bounds = self._by_resampling_rows(y_proba)
         else:
             source, mle = estimator.source_priors_, found.priors
             problem = posterior_problem(self._in_memory(y_proba), source)
@@ -230,11 +229,10 @@ class Bounds:
         centre = solve_linear(estimator.confusion_.conditional, q)
         return bootstrap_interval(replicate, centre, self.found.priors, n, self.request)
 
-    def _by_resampling_rows(self, y_proba: Rows, *, warm: bool = False) -> PriorInterval:
+    def _by_resampling_rows(self, y_proba: Rows) -> PriorInterval:
         """Resample rows, fit and estimate again: for any estimator, one copy of rows per thread.
 
-        Validation keeps its class sizes where decisions are compared by class. An estimate that
-        maximises the likelihood of the posteriors is a warm start for those of all replicates.
+        Validation keeps its class sizes where decisions are compared by class.
         """
         estimator, found, target = self.estimator, self.found, self._in_memory(y_proba)
         evidence = estimator._evidence
@@ -245,6 +243,7 @@ class Bounds:
                 "resampled; use fit."
             )
         n, K = target.shape
+        warm = estimator.batch == "posteriors" and found.status == "certified"
         n_strata = None if estimator.decision is None else K
 
         def replicate(rng: np.random.Generator) -> Vector:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Mask, float_type
-from priorshift.border import Rows, Table, divided_by_sums, head, map_blocks, some, whole
+from priorshift.border import Rows, Table, divided_by_sums, head, map_blocks, some, take_rows
 from priorshift.files._resume import Partial
 
 
@@ -178,7 +178,8 @@ class PredictionFile(ABC):
     @property
     def single(self) -> bool:
         """Whether there is one column of predictions only: the probability of a positive class."""
-        return self.binary is None and len(self.names or ()) == 1
+        columns = self.names or () if self.is_table else range(self.read(None).shape[1])
+        return self.binary is None and len(columns) == 1
 
     def rows(self, names: Sequence[str] | None = None) -> Rows:
         """Return the predictions for estimators: as a table read in blocks, if the format allows.
@@ -198,7 +199,7 @@ class PredictionFile(ABC):
         rows = self.read(self.stored_names(names))
         if (spread := self._spread(names)) is not None:
             rows = map_blocks(spread, rows, rows.shape[1] if self.binary is None else 2)
-        return rows if self.kept is None else whole(rows)[self.kept]
+        return rows if self.kept is None else take_rows(rows)[self.kept]
 
     def values(self, names: Sequence[str] | None = None) -> Floats:
         """Read the predictions into memory, one column per class in the order of `names`."""
@@ -314,15 +315,16 @@ def _divided(block: Floats) -> Floats:
 
 def order_of(wanted: Sequence[str], present: Sequence[str], where: str) -> list[int]:
     """Find columns by name."""
-    at = {name: i for i, name in enumerate(present)}
-    missing = [name for name in wanted if name not in at]
-    if missing:
+    at = dict(zip(present, range(len(present)), strict=True))
+    try:
+        return list(map(at.__getitem__, wanted))
+    except KeyError:
+        missing = [name for name in wanted if name not in at]
         close = get_close_matches(missing[0], present, 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(
             f"{where} has no column {some(missing)}; it has {some(present, 40)}.{hint}"
-        )
-    return [at[name] for name in wanted]
+        ) from None
 
 
 def require_distinct(names: Sequence[str], where: str) -> None:

@@ -351,14 +351,10 @@ class CsvFile(PredictionFile):
         n_rows = len({line for line, _ in wrong})
         more = f" ({len(wrong)} such cells in {n_rows} rows)" if len(wrong) > 1 else ""
         said = "; ".join(place for _, place in wrong[:3])
+        remedy = "repair them, or drop these rows."
         if any(place.endswith("%'") for _, place in wrong):
-            raise ValueError(
-                f"{self.where}: cells carry percent signs{more}: {said}; write shares from 0 to 1, "
-                "0.85 instead of 85%."
-            )
-        raise ValueError(
-            f"{self.where}: {said}, not a number{more}; repair them, or drop these rows."
-        )
+            remedy = "write shares from 0 to 1, 0.85 instead of 85%."
+        raise ValueError(f"{self.where}: {said}, not a number{more}; {remedy}")
 
 
 def _are_numbers(cells: Sequence[str], decimal_comma: bool, *, percent: bool = False) -> bool:

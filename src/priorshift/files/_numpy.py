@@ -28,11 +28,6 @@ class NpyFile(PredictionFile):
     numeric = None
     header = ()
 
-    @property
-    def single(self) -> bool:
-        """Whether the array is one column."""
-        return self.binary is None and self.array.shape[1:] in ((), (1,))
-
     @LockFree
     def array(self) -> NDArray[Any]:
         """The array, in the file."""
@@ -117,11 +112,6 @@ class NpzFile(PredictionFile):
     def header(self) -> list[str]:
         """Names of all arrays."""
         return list(self.keys)
-
-    @property
-    def single(self) -> bool:
-        """Whether the predictions are one column."""
-        return self.binary is None and self.predictions.shape[1] == 1
 
     @property
     def adapted(self) -> str | None:  # type: ignore[override]
