@@ -75,7 +75,6 @@ from priorshift.border.sparse import (
     DENSE_CLASSES,
     SparseTable,
     dense,
-    is_wide,
 )
 from priorshift.border.tensors import Tensor, is_tensor, to_numpy
 from priorshift.border.threads import (
