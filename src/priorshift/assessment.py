@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from html import escape
 from os import PathLike
@@ -21,7 +20,7 @@ from scipy.special import chdtrc
 
 import priorshift.evidence as evidence  # the package itself is lazy
 from priorshift._typing import Indices, Labels, Vector
-from priorshift.adapt import Aim, Goal, GoalName, binary_cut
+from priorshift.adapt import IN_POINTS, Aim, Goal, GoalName, binary_cut
 from priorshift.border import (
     NO_PRIOR,
     Predictions,
@@ -34,16 +33,10 @@ from priorshift.border import (
     order_in_words,
     read_labelled,
     read_proba,
+    take_rows,
     warn_if_adapted,
-    whole,
 )
-from priorshift.estimators import (
-    PPI,
-    CalibratedMean,
-    PriorEstimate,
-    PriorEstimator,
-    as_estimator,
-)
+from priorshift.estimators import PPI, CalibratedMean, PriorEstimate, PriorEstimator, as_estimator
 from priorshift.estimators.data import GIVEN
 from priorshift.exceptions import argument
 from priorshift.text import movers, plain
@@ -222,7 +215,7 @@ class Assessment:
             raise ValueError(
                 "rows to label are chosen by probabilities; of decisions, label rows at random."
             )
-        values = whole(read_proba(y_proba, self.estimate.classes, tables=True).values)
+        values = take_rows(read_proba(y_proba, self.estimate.classes, tables=True).values)
         target = evidence.act(self._full, self.calibrated_mean, values)
         goal = self.judged_by.at(self.estimate.priors)
         return evidence.draw_rows_to_label(goal, target, n, random_state)
@@ -412,11 +405,12 @@ def assess(
             *decided, y_proba_val, y_proba_target
         )
     needed = {"y_proba_val": y_proba_val, "y_val": y_val, "y_proba_target": y_proba_target}
-    if lacking := [name for name, part in needed.items() if part is None]:
-        raise ValueError(
-            f"{lacking[0]} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
-            "y_pred_val, y_val and y_pred_target."
-        )
+    for name, part in needed.items():
+        if part is None:
+            raise ValueError(
+                f"{name} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
+                "y_pred_val, y_val and y_pred_target."
+            )
     if isinstance(method, PriorEstimate):
         classes = method.classes
         # source priors that come from validation are no second opinion on it
@@ -545,16 +539,13 @@ class Verdicts:
         self.budget -= n_rows * (K + 10)
         if data.y_proba_val.decided is not None:
             return "leave"  # decisions cannot be adapted
-        rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
-        known: Any = {"source_label_priors": self.source_label_priors}
+        given = {"source_label_priors": self.source_label_priors}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if self._mean is None:
-                self._mean = evidence.fit_mean(None, data.classes, *rows[:2], **known)
-            test = None
-            with suppress(ValueError):  # too few rows
-                known |= {"classes": data.classes, "effect": False, "random_state": 0}
-                test = evidence.detect_shift(*rows, **known)
+                rows = data.y_proba_val, data.classes[data.y_val]
+                self._mean = evidence.fit_mean(None, data.classes, *rows, **given)
+            test = _test(data, given, 0, [], assumption=False)
             return Case(data, estimate, test, fitted=self._mean).ruling.verdict
 
 
@@ -617,8 +608,10 @@ class Case:
     estimate, mean : PriorEstimate
         Both readings of the target; decisions have no calibrated mean.
     kind : Kind
+    before : ndarray of shape (n_classes,)
+        Class shares before, of both readings.
     moved : float
-        How far the estimate moved from the shares before, in total variation.
+        How far the estimate moved from them, in total variation.
     promises : dict from action to Promise
         What actions gain by validation and predictions; empty for decisions.
     changed : float
@@ -712,7 +705,8 @@ class Case:
         target = evidence.act(estimate, mean, data.y_proba_target.values)
         validation = evidence.act(estimate, mean, rows, fitted.out_of_fold())
         assert mean.source_priors is not None
-        before, p, m = mean.source_priors, estimate.priors, mean.priors
+        self.before = before = mean.source_priors
+        p, m = estimate.priors, mean.priors
         self.moved = float(np.abs(p - before).sum() / 2)
         kind = Kind(1.0, 1.0, 1.0)  # nothing speaks against prior shift
         if data.classes.size <= MOST_CLASSES:
@@ -762,7 +756,7 @@ class Case:
             value, variance = strata.mean(scores, 0.5)
             return evidence.Expected.of(float(value), float(np.sqrt(variance)), level, (low, high))
 
-        saved = after - before if goal.in_points else before - after
+        saved = after - before if goal.name in IN_POINTS else before - after
         promised = p_value = None
         if alike or not strata.changed.any():
             right = (goal.decide(target.y_proba[data.labelled]) == y).astype(np.float64)
@@ -796,7 +790,7 @@ class Case:
             return fact("few_target_rows", n=data.n_target, least=FEWEST_TARGET_ROWS)
         if (said := order_in_words(values, y, data.classes)) is not None:
             return fact("columns_swapped", text=said)
-        z, least = evidence.label_information(values, y), evidence.least_information(y.size)
+        z, least = evidence.label_information(values, y)
         if z is not None and z < least:
             if y.size < evidence.FEW_ROWS:
                 return fact("few_rows", n=y.size, least=evidence.FEW_ROWS)
@@ -824,10 +818,8 @@ class Case:
         Other changes can look like that, so it is a question, but enough to take nobody's word.
         """
         data, unlike = self.data, self.kind.unexplained
-        if self.mean is None or self.mean.source_priors is None:
-            return None
         rows = data.y_proba_val.values, data.y_val, data.y_proba_target.values
-        found = evidence.find_order(*rows, self.mean.source_priors, unlike)
+        found = evidence.find_order(*rows, self.before, unlike)
         if found is None:
             return None
         order, left = found
@@ -869,23 +861,15 @@ class Case:
         elif self.assumed and estimate.interval is not None:  # nothing else is possible, you say
             reading = estimate
         else:
-            reading = evidence.hedge_shares(
-                estimate,
-                mean,
-                self.kind,
-                supported=self.assumed or self.ruling.why == "helps",
-                n_val=self.data.y_val.size,
-                level=self.level,
-            )
+            supported, n_val = self.assumed or self.ruling.why == "helps", self.data.y_val.size
+            known = (estimate, mean, self.kind, n_val, self.level)
+            reading = evidence.hedge_shares(*known, supported=supported)
         if self.shares is None:
             return reading
         return evidence.shares_by_labels(reading, *self.shares, self.level)
 
     def facts(
-        self,
-        report: PriorEstimate,
-        diagnostics: evidence.Diagnostics | None,
-        missing: list[Fact],
+        self, report: PriorEstimate, diagnostics: evidence.Diagnostics | None, missing: list[Fact]
     ) -> Iterator[Fact]:
         """List what the verdict rests on, what is missing, and what would help if it is unclear."""
         data, estimate, mean, goal = self.data, self.estimate, self.mean, self.goal
@@ -913,7 +897,7 @@ class Case:
                 yield fact("assumed", share=None if well else kind.explained)
             if found is not None and (found.n_repeated_val or found.n_repeated_target):
                 yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
-            full, possible = self.promises["adapt"], (-1.0, 1.0) if goal.in_points else None
+            full, possible = self.promises["adapt"], (-1.0, 1.0) if goal.name in IN_POINTS else None
             readings = {"if_prior_shift": full.prior, "if_covariate_shift": full.covariate}
             for name, gain in readings.items():
                 known = asdict(evidence.Expected.of(*gain, level, possible))
@@ -938,12 +922,11 @@ class Case:
                 yield fact("as_on_validation", p_value=labels.p_value)
         if mean is not None:
             assert report.interval is not None
-            assert mean.source_priors is not None
             apart = np.abs(estimate.priors - mean.priors)
             k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
             low, high = report.interval[k].tolist()
             shares = {"report": report.priors, "mean": mean.priors, "prior": estimate.priors}
-            shares["before"] = mean.source_priors
+            shares["before"] = self.before
             known = {name: float(of[k]) for name, of in shares.items()}
             label = str(data.classes[k])
             yield fact("readings", label=label, **known, low=low, high=high, level=level)
@@ -986,12 +969,12 @@ class Case:
         if goal.name != "accuracy":
             before, after = self._expect_scores()
         gain = evidence.Expected.of(
-            *ruling.gain, self.level, (-1.0, 1.0) if goal.in_points else None
+            *ruling.gain, self.level, (-1.0, 1.0) if goal.name in IN_POINTS else None
         )
         decided = data.decided_shares
         if before is not None and after is not None:
             # before plus the gain by all evidence, with an interval as by validation
-            moved = gain.value if goal.in_points else -gain.value
+            moved = gain.value if goal.name in IN_POINTS else -gain.value
             after = after.moved_to(before.value + moved, goal.bounds) if decided is None else None
         report = self.choose_shares()
         if estimate.source_priors is not None:  # one "before" for all readings
@@ -1076,10 +1059,8 @@ class Case:
             noise = np.diag(estimate.standard_error**2)
         adapted = evidence.adapt_rows(evidence.ungated(estimate), rows)
         known = (y, shares / shares.sum(), noise, self.level, goal.bounds)
-        before, after = (
-            evidence.expected_score(goal.scores(y, one), *known) for one in (rows, adapted)
-        )
-        return before, after
+        before = evidence.expected_score(goal.scores(y, rows), *known)
+        return before, evidence.expected_score(goal.scores(y, adapted), *known)
 
 
 def compare_recall(
@@ -1116,9 +1097,9 @@ def compare_recall(
 
 
 def _test(
-    data: Data, given: dict[str, Any], seed: Any, missing: list[Fact]
+    data: Data, given: dict[str, Any], seed: Any, missing: list[Fact], *, assumption: bool = True
 ) -> evidence.ShiftTest | None:
-    """Test for a shift and for nothing but a shift, unless that takes too long: then say so.
+    """Test for a shift, and for nothing but a shift, unless that takes too long: then say so.
 
     Of a side that is too large, a random part is tested.
     """
@@ -1135,7 +1116,8 @@ def _test(
         target = target.take(np.sort(rng.choice(target.shape[0], most, replace=False)))
     many = (y.size + target.shape[0]) * (K + 10) > MANY_NUMBERS
     known = {"classes": data.classes, "effect": False, "random_state": seed, **given}
-    known |= {"n_resamples": 199 if many else 999, "assumption": K <= MOST_CLASSES_OF_ASSUMPTION}
+    known |= {"n_resamples": 199 if many else 999}
+    known |= {"assumption": assumption and K <= MOST_CLASSES_OF_ASSUMPTION}
     try:
         return evidence.detect_shift(validation, data.classes[y], target, **known)
     except ValueError as error:

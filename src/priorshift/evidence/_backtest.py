@@ -21,22 +21,10 @@ from scipy.special import stdtrit
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
-from priorshift.adapt import Aim, Goal, GoalName
-from priorshift.border import (
-    Predictions,
-    as_generator,
-    read_groups,
-    read_labelled,
-    some,
-)
+from priorshift.adapt import IN_POINTS, Aim, Goal, GoalName
+from priorshift.border import Predictions, as_generator, read_groups, read_labelled, some
 from priorshift.estimators import PriorEstimator, as_estimator
-from priorshift.evidence._actions import (
-    Strata,
-    act,
-    fit_mean,
-    measure_gains,
-    rows_that_differ,
-)
+from priorshift.evidence._actions import Strata, act, fit_mean, measure_gains, rows_that_differ
 from priorshift.exceptions import missing
 from priorshift.text import plain
 from priorshift.verdict import SURE, WORTH, Action, Gain, Ruling, Verdict, take_best
@@ -209,7 +197,7 @@ class Backtest:
                 raise missing("a plot", error.name or "matplotlib", "plot") from None
             _, ax = plt.subplots(figsize=(7, 0.5 + 0.4 * len(self.groups)), layout="constrained")
         at = np.arange(len(self.groups))
-        factor, unit = (100, "points") if Goal(self.goal).in_points else (1, self.goal)
+        factor, unit = (100, "points") if self.goal in IN_POINTS else (1, self.goal)
         colours: dict[Action, str] = {"adapt": "#0072B2", "calibrate": "#E69F00"}
         for shift, (action, colour) in zip((-0.2, 0.2), colours.items(), strict=True):
             gains, label = factor * self.gained[action], f"{action.removesuffix('e')}ing"

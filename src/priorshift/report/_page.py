@@ -422,7 +422,7 @@ def fill(
     about = {
         "title": shown_text(title),
         "created": when.isoformat(),
-        "command": None if command is None else shown_text(command, keep_lines=True),
+        "command": None if command is None else "\n".join(map(shown_text, command.splitlines())),
         "random_state": None if random_state is None else shown_text(str(random_state)),
         "versions": {
             "priorshift": __version__,
