@@ -22,7 +22,7 @@ from priorshift.assessment import Assessment, Verdicts, assess, following
 from priorshift.cli import _read as read
 from priorshift.cli._console import note
 from priorshift.cli._options import Request, was_typed
-from priorshift.cli._priors import names_in_costs, names_in_pairs, read_costs, read_priors
+from priorshift.cli._priors import names_in_pairs, read_costs, read_priors
 from priorshift.estimators import NoAdaptation, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.files import (
     PANDAS_INDEX,
@@ -121,14 +121,12 @@ class Data:
         return labels if known.any() else None
 
     def suitable(self, method: str) -> PriorEstimator:
-        """Return the method; in place of a default, PPI without validation, CM-L for decisions."""
-        if not was_typed("method"):
-            if self.labelled is None and self.request.target_label_column is not None:
-                return get_estimator("ppi")
-            decisions = self.request.predicted_column is not None
-            if decisions and get_estimator(method).needs_probabilities:
-                return get_estimator("cm-l")
-        return get_estimator(method)
+        """Return the method; for decisions, CM-L in place of a default that needs probabilities."""
+        estimator = get_estimator(method)
+        decisions = self.request.predicted_column is not None
+        if decisions and estimator.needs_probabilities and not was_typed("method"):
+            return get_estimator("cm-l")
+        return estimator
 
     def fit(self, method: str) -> PriorEstimator:
         """Fit a method to validation or to what is known of the source."""
@@ -366,7 +364,7 @@ def settle_columns(
     known = tuple(filter(None, np.unique(labels).tolist())) or request.known_classes
     if not known:  # priors as NAME=VALUE name classes too
         given = (request.source_priors, request.source_label_priors, request.known_priors)
-        known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
+        known = max(map(names_in_pairs, given), key=len)
     files, columns = find_classes(opened, known, request)
     if request.adapter is not None:
         columns = known
