@@ -54,6 +54,8 @@ class Data:
     classes : ndarray of shape (n_classes,)
     files : tuple of PredictionFile
         Validation, if there is one, and the target.
+    target : PredictionFile
+        The file to adapt.
     columns : tuple of str or None
         Class columns in the order of `classes`, if they have names.
     labelled : pair of Predictions and ndarray, or None
@@ -70,17 +72,13 @@ class Data:
     request: Request
     classes: Labels
     files: tuple[PredictionFile, ...]
+    target: PredictionFile
     columns: read.Columns
     labelled: tuple[border.Predictions, Labels] | None
     given: dict[str, Any]
     aim: dict[str, Any]
     known_priors: Vector | None
     adapter: Adapter | None
-
-    @property
-    def target(self) -> PredictionFile:
-        """The file to adapt."""
-        return self.files[-1]
 
     def validation(self, what: str) -> tuple[border.Predictions, Labels]:
         """Return predictions and labels of validation, which something needs."""
@@ -330,7 +328,7 @@ def _read_data(request: Request) -> Data:
     if request.costs is not None:
         costs = read_costs(request.costs, classes)
     given, aim = {"classes": classes, **priors}, {"costs": costs, "goal": request.goal}
-    return Data(request, classes, files, columns, labelled, given, aim, known, adapter)
+    return Data(request, classes, files, files[-1], columns, labelled, given, aim, known, adapter)
 
 
 def open_file(path: Path, request: Request) -> PredictionFile:
