@@ -174,40 +174,42 @@ class Data:
             return _in_adapter(self.adapter), None
         if self.known_priors is not None:
             return self._known(self.known_priors), None
-        estimator, level = self.fit(method), self.request.confidence_level
+        estimator, request = self.fit(method), self.request
         found = self.assess(estimator)
         interval: dict[str, Any] = {}
-        if level is not None:
-            how = self.request.interval_method or "auto"
-            interval = {"confidence_level": level, "interval_method": how}
+        if request.confidence_level is not None:
+            interval["confidence_level"] = request.confidence_level
+            interval["interval_method"] = request.interval_method or "auto"
         # a method that can do without labels uses those that the user named for it only: others
         # may be there to judge it by
-        named = self.request.target_label_column is not None
-        needed = estimator.target_labels == "required"
+        needs_labels = estimator.target_labels == "required"
+        named = request.target_label_column is not None
+        # nothing is estimated twice, unless the assessment saw other labels, saw some rows only, or
+        # took all away with its verdict; a method that decides by itself would see the same rows
         if found is not None and (named or estimator.target_labels == "unused"):
-            # nothing is estimated twice, unless the assessment saw some rows only, or took all
-            # away with its verdict; a method that decides by itself would look at the same rows
             shift = found.estimate
-            whole = found.rows_looked_at == found.n_target and shift.strength > 0
-            if whole or shift.decision is not None:
-                if level is None:
+            complete = found.rows_looked_at == found.n_target and shift.strength > 0
+            if complete or shift.decision is not None:
+                if not interval:
                     nothing: Any = dict.fromkeys(INTERVAL)
                     return replace(shift, **nothing), found
                 if shift.interval is not None and interval["interval_method"] == "auto":
                     return shift, found
-        if needed and self.target_labels is None:
+        if needs_labels and self.target_labels is None:
             raise click.UsageError(
                 f"{estimator.name} needs labels of some target rows; name their column with "
                 "--target-label-column."
             )
-        if needed or (named and estimator.target_labels == "used"):
-            interval["y_target"] = self.target_labels
-        elif interval and estimator.needs_rows:
-            sample = sample_of(self.rows, "The interval is that of")  # wider than that of all rows
-            bounds = estimator.estimate(sample, random_state=0, **interval)
-            whole_estimate = bounds if sample is self.rows else estimator.estimate(self.rows)
-            return with_bounds(whole_estimate, bounds), found
-        return estimator.estimate(self.rows, random_state=0, **interval), found
+        if needs_labels or (named and estimator.target_labels == "used"):
+            labels = self.target_labels
+            return estimator.estimate(self.rows, random_state=0, y_target=labels, **interval), found
+        if not interval or not estimator.needs_rows:
+            return estimator.estimate(self.rows, random_state=0, **interval), found
+        # the interval of a sample is wider than that of all rows
+        sample = sample_of(self.rows, "The interval is that of")
+        bounds = estimator.estimate(sample, random_state=0, **interval)
+        whole = bounds if sample is self.rows else estimator.estimate(self.rows)
+        return with_bounds(whole, bounds), found
 
     def _known(self, priors: Vector) -> PriorEstimate:
         """Return the priors that the user gave."""
