@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -77,10 +78,8 @@ def contenders() -> dict[str, Callable[[Path], tuple[np.ndarray | None, object]]
         "priorshift EM, parquet": lambda place: ours(place, "em", "parquet"),
         "priorshift SCM-L, npy": lambda place: ours(place, "scm-l", "npy"),
         "numpy by hand, EM on all rows": by_hand,
-        "numpy by hand, EM on blocks of a map": by_hand_in_blocks,
-        "numpy by hand, the same to our gap or a minute": lambda place: by_hand_in_blocks(
-            place, to_our_gap=True
-        ),
+        "numpy by hand, EM on blocks of a map": in_blocks,
+        "numpy by hand, the same to our gap or a minute": partial(in_blocks, to_our_gap=True),
         "pandas and numpy, EM on a Parquet file": by_pandas,
         "QuaPy EMQ": quapy_emq,
         "QuaPy PACC": quapy_pacc,
@@ -178,39 +177,35 @@ def ours(place: Path, method: str, suffix: str) -> tuple[np.ndarray, object]:
 
 
 def by_hand(place: Path) -> tuple[np.ndarray, object]:
-    """Load everything and run the textbook EM."""
-    return textbook(np.load(place / "target.npy"), np.load(place / "validation.npz"))
+    """Load everything and run the textbook EM with its n x K temporaries."""
+    target = np.load(place / "target.npy")
+    return textbook(target, place, len(target))
 
 
 def by_pandas(place: Path) -> tuple[np.ndarray, object]:
-    """Load a table with pandas and run the textbook EM."""
+    """Load a table with pandas and do the same."""
     import pandas as pd
 
-    frame = pd.read_parquet(place / "target.parquet")
-    return textbook(frame.to_numpy(), np.load(place / "validation.npz"))
+    target = pd.read_parquet(place / "target.parquet").to_numpy()
+    return textbook(target, place, len(target))
 
 
-def textbook(y_proba: np.ndarray, validation: np.lib.npyio.NpzFile) -> tuple[np.ndarray, object]:
-    """Run EM with its n x K temporaries until priors move by less than 1e-4 on average."""
-    source = validation["source_priors"].astype(np.float32)
-    p, moved, steps = source, np.inf, 0
-    while moved >= 1e-4 and steps < MOST_STEPS:
-        posterior = y_proba * (p / source)
-        posterior /= posterior.sum(axis=1, keepdims=True)
-        new = posterior.mean(axis=0)
-        moved, p, steps = np.abs(new - p).mean(), new, steps + 1
-    return p, steps
-
-
-def by_hand_in_blocks(place: Path, *, to_our_gap: bool = False) -> tuple[np.ndarray, object]:
-    """Run the same EM on blocks of a memory map; to the usual stop, or for a minute to our gap."""
+def in_blocks(place: Path, *, to_our_gap: bool = False) -> tuple[np.ndarray, object]:
+    """Run the same EM on blocks of a memory map."""
     target = np.load(place / "target.npy", mmap_mode="r")
+    return textbook(target, place, BLOCK_ROWS, to_our_gap=to_our_gap)
+
+
+def textbook(
+    target: np.ndarray, place: Path, block_rows: int, *, to_our_gap: bool = False
+) -> tuple[np.ndarray, object]:
+    """Run EM until priors move by less than 1e-4 on average, or for a minute to our gap."""
     source = np.load(place / "validation.npz")["source_priors"]
     p, n, steps, end = source, target.shape[0], 0, time.perf_counter() + MOST_SECONDS
     while steps < MOST_STEPS:
         new = np.zeros_like(p)
-        for start in range(0, n, BLOCK_ROWS):
-            posterior = target[start : start + BLOCK_ROWS] * (p / source).astype(np.float32)
+        for start in range(0, n, block_rows):
+            posterior = target[start : start + block_rows] * (p / source).astype(np.float32)
             posterior /= posterior.sum(axis=1, keepdims=True)
             new += posterior.sum(axis=0, dtype=np.float64)
         new /= n

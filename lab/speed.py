@@ -22,7 +22,7 @@ import numpy as np
 import priorshift as ps
 from lab.peers import libraries, plain_em
 from lab.pools import normalised
-from lab.show import duration, fastest, head, parse, peak, row
+from lab.show import cpu_time, duration, fastest, head, parse, peak, row
 from lab.worlds import Task, simulate
 from priorshift.solvers import Mixture, maximise, project_simplex
 
@@ -181,13 +181,6 @@ def small_table() -> None:
                 ours, theirs = np.median(seconds, axis=0).reshape(2, N_BAGS).mean(axis=1)
                 cells.append(f"{ours / theirs:.2f} ({duration(ours)})")
             row(K, kind, *cells)
-
-
-def cpu_time(call: Callable[[], object]) -> float:
-    """Return the CPU time of a call in seconds."""
-    start = time.process_time()
-    call()
-    return time.process_time() - start
 
 
 def auto_table() -> None:

@@ -9,8 +9,6 @@ four backwards), after eight cores have decoded the images: an estimate.
 """
 
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +17,7 @@ import numpy as np
 from lab.paper.distributions import LONG_TAILS, source_counts
 from lab.paper.images import ArrayImages, FileImages, centred, require_pillow
 from lab.paper.training import RECIPES, Plan, require_torch
-from lab.show import markdown, parse
+from lab.show import cpu_time, markdown, parse
 
 
 class Trained(NamedTuple):
@@ -91,7 +89,7 @@ def seconds_to_decode(n: int = 64) -> float:
     with tempfile.TemporaryDirectory() as folder:
         require_pillow().fromarray(picture).save(Path(folder) / "a.jpg", quality=90)
         images = FileImages(Path(folder), ("a.jpg",) * n, np.zeros(n, np.intp), 256)
-        return processor_time(lambda: images.pixels(np.arange(n))) / n
+        return cpu_time(lambda: images.pixels(np.arange(n))) / n
 
 
 def seconds_to_train(dataset: str) -> tuple[float, float]:
@@ -108,7 +106,7 @@ def seconds_to_train(dataset: str) -> tuple[float, float]:
     operations = 6 * multiplications(network, scale(centred(images.pixels(rows[:1]), recipe.size)))
     plan = Plan(dataset, n_epochs=1)
     train_network(network, images, rows[:32], plan, scale)  # what is done only once
-    seconds = processor_time(lambda: train_network(network, images, rows, plan, scale))
+    seconds = cpu_time(lambda: train_network(network, images, rows, plan, scale))
     return seconds / n, operations
 
 
@@ -127,13 +125,6 @@ def multiplications(network: Any, images: Any) -> int:
     for handle in handles:
         handle.remove()
     return total
-
-
-def processor_time(call: Callable[[], object]) -> float:
-    """Return the seconds that this process computes: others on the machine do not count."""
-    start = time.process_time()
-    call()
-    return time.process_time() - start
 
 
 def hours(seconds: float) -> str:

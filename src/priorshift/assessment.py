@@ -21,7 +21,7 @@ from scipy.special import chdtrc
 
 import priorshift.evidence as evidence  # the package itself is lazy
 from priorshift._typing import Indices, Labels, Vector
-from priorshift.adapt import Aim, Goal, GoalName, binary_cut
+from priorshift.adapt import IN_POINTS, Aim, Goal, GoalName, binary_cut
 from priorshift.border import (
     NO_PRIOR,
     Predictions,
@@ -34,8 +34,8 @@ from priorshift.border import (
     order_in_words,
     read_labelled,
     read_proba,
+    take_rows,
     warn_if_adapted,
-    whole,
 )
 from priorshift.estimators import (
     PPI,
@@ -222,7 +222,7 @@ class Assessment:
             raise ValueError(
                 "rows to label are chosen by probabilities; of decisions, label rows at random."
             )
-        values = whole(read_proba(y_proba, self.estimate.classes, tables=True).values)
+        values = take_rows(read_proba(y_proba, self.estimate.classes, tables=True).values)
         target = evidence.act(self._full, self.calibrated_mean, values)
         goal = self.judged_by.at(self.estimate.priors)
         return evidence.draw_rows_to_label(goal, target, n, random_state)
@@ -762,7 +762,7 @@ class Case:
             value, variance = strata.mean(scores, 0.5)
             return evidence.Expected.of(float(value), float(np.sqrt(variance)), level, (low, high))
 
-        saved = after - before if goal.in_points else before - after
+        saved = after - before if goal.name in IN_POINTS else before - after
         promised = p_value = None
         if alike or not strata.changed.any():
             right = (goal.decide(target.y_proba[data.labelled]) == y).astype(np.float64)
@@ -913,7 +913,7 @@ class Case:
                 yield fact("assumed", share=None if well else kind.explained)
             if found is not None and (found.n_repeated_val or found.n_repeated_target):
                 yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
-            full, possible = self.promises["adapt"], (-1.0, 1.0) if goal.in_points else None
+            full, possible = self.promises["adapt"], (-1.0, 1.0) if goal.name in IN_POINTS else None
             readings = {"if_prior_shift": full.prior, "if_covariate_shift": full.covariate}
             for name, gain in readings.items():
                 known = asdict(evidence.Expected.of(*gain, level, possible))
@@ -986,12 +986,12 @@ class Case:
         if goal.name != "accuracy":
             before, after = self._expect_scores()
         gain = evidence.Expected.of(
-            *ruling.gain, self.level, (-1.0, 1.0) if goal.in_points else None
+            *ruling.gain, self.level, (-1.0, 1.0) if goal.name in IN_POINTS else None
         )
         decided = data.decided_shares
         if before is not None and after is not None:
             # before plus the gain by all evidence, with an interval as by validation
-            moved = gain.value if goal.in_points else -gain.value
+            moved = gain.value if goal.name in IN_POINTS else -gain.value
             after = after.moved_to(before.value + moved, goal.bounds) if decided is None else None
         report = self.choose_shares()
         if estimate.source_priors is not None:  # one "before" for all readings

@@ -2,8 +2,8 @@ r"""Priors by group (site, week, device): one pass, one certificate per group, p
 
 Methods with a confusion matrix C need only each group's counts of decisions (`GroupCounts`). All
 groups are solved together, each to its own duality gap: likelihoods as one batch of mixture
-problems, inversions as one linear system with as many right-hand sides as groups. Any other method
-estimates each group by itself.
+problems, inversions as one linear system with as many right-hand sides as groups. EM and MAP work
+on the rows themselves: those of each group are its own mixture problem.
 
 **How far to pool**: what a small group borrows from the others. The mean decision :math:`q_g` of a
 group with :math:`n_g` rows varies with its rows and its priors,
@@ -23,6 +23,11 @@ restricted likelihood gives v, and
 
 is how far each group keeps its own decisions. Directions in which the classifier hardly tells
 classes apart have a small s and are pooled most.
+
+Groups of EM and MAP maximise their likelihood under a Dirichlet distribution around the pooled
+priors with a total of 1 / v - 1. Their v is found from the posteriors :math:`r` under the priors of
+all rows, whose means follow from the priors as those of decisions do: :math:`E_g[r] = R\, p_g` with
+:math:`R_{km} = E[r_k r_m] / p_m`.
 
 **Intervals** are those of one target (`priorshift.intervals`): a row's votes :math:`C^{-1} d` have
 the variance :math:`p_m (1 - p_m) + \sum_k p_k T_{km}`, with the spread :math:`T_{km}` of vote m
@@ -47,7 +52,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._results import Backend, FrozenArrays, make_frame
-from priorshift._typing import Indices, Labels, Mask, Vector
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.adapt import adapt_predictions, prior_ratio, total_variation
 from priorshift.border import (
     BLOCK_BYTES,
@@ -57,7 +62,9 @@ from priorshift.border import (
     Table,
     as_decisions,
     check_choice,
+    check_count,
     check_outputs,
+    check_positive,
     check_proba,
     check_source_mass,
     column_of,
@@ -65,6 +72,7 @@ from priorshift.border import (
     map_reduce,
     read_groups,
     read_proba,
+    row_blocks,
     single_threaded_blas,
     some,
 )
@@ -74,7 +82,7 @@ from priorshift.estimators.bounds import votes_of_validation
 from priorshift.estimators.data import require_decisions
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, score_bounds
-from priorshift.solvers import Solutions, Status, invert
+from priorshift.solvers import Mixture, Solutions, Status, invert, maximise, maximise_by_group
 from priorshift.text import brief, movers, text_table
 
 Pooling = float | Literal["auto"] | None
@@ -642,8 +650,8 @@ def estimate_groups(
     ----------
     estimator : PriorEstimator
         Fitted: a method with a confusion matrix (CM, SCM, CM-L, SCM-L, CM-M, SCM-M, the shrunk
-        SCM-L, BBSE, BBSE-S), or Auto, which calibrates as for the whole target and then uses soft
-        decisions. Any other method estimates each group by itself with ``pooling=None``.
+        SCM-L, BBSE, BBSE-S), EM, MAP, or Auto, which calibrates as for the whole target and then
+        uses soft decisions. Any other method estimates each group by itself with ``pooling=None``.
     y_proba : array-like of shape (n_samples, n_classes) or GroupCounts
         Predicted probabilities on the target. Methods with a confusion matrix also accept data that
         are read in blocks (files, sparse matrices, Dask arrays), and counts of their decisions,
@@ -656,7 +664,7 @@ def estimate_groups(
         "auto" pools by marginal likelihood; None estimates every group by itself; a number is how
         many rows the pooled priors count for in every group.
     confidence_level : float, optional
-        For example 0.95, to give every prior an interval.
+        For example 0.95, to give every prior an interval. Not for EM and MAP.
 
     Examples
     --------
@@ -695,6 +703,11 @@ def estimate_groups(
     if isinstance(y_proba, GroupCounts):
         if groups is not None:
             raise ValueError("counts hold their groups; leave out the argument.")
+        if not estimator.counts_suffice:
+            raise ValueError(
+                f"{type(estimator).__name__} needs the rows of the target, which counts do not "
+                "keep; pass y_proba and groups, or use a method such as SCM-L."
+            )
         _require_batch(estimator)
         return _from_counts(estimator, y_proba, pooling, request)
     if groups is None:
@@ -712,9 +725,18 @@ def estimate_groups(
         whole = estimator.estimate(Predictions.from_checked(rows))
         method, calibrator = estimator._soft_decisions()
         rows = calibrator.apply(rows)
-    in_batch = method.batch == "counts" and method.confusion_.seen.all()
+    in_batch = method.batch is not None
+    if method.counts_suffice:
+        in_batch = in_batch and bool(method.confusion_.seen.all())
     if not in_batch and not pooling and request is None:
         found = _from_each(method, rows, names, codes)
+    elif method.batch == "posteriors":
+        if request is not None:
+            raise ValueError(
+                f"{type(method).__name__} has no intervals by group; use a method with a confusion "
+                f"matrix such as SCM-L, or leave out {argument('confidence_level')}."
+            )
+        found = _from_posteriors(method, rows, names, codes, pooling)
     else:
         _require_batch(method)  # before the work
         counts = count_groups(rows, names, codes, method.confusion_.decision)
@@ -777,6 +799,71 @@ def _from_counts(
     interval, error = _intervals(estimator, found.priors, counts.n_rows, pool, request)
     level = request.confidence_level
     return replace(found, interval=interval, standard_error=error, confidence_level=level)
+
+
+def _from_posteriors(
+    estimator: PriorEstimator, y_proba: Floats, names: Labels, codes: Indices, pooling: Pooling
+) -> GroupEstimates:
+    """Estimate the priors of groups from the posteriors of their rows."""
+    _require_certificate(estimator)
+    params: Any = estimator
+    budget: dict[str, Any] = {
+        "tol": check_positive(params.tol, "tol"),
+        "max_iter": check_count(params.max_iter, "max_iter"),
+    }
+    alpha, source, n = estimator._hyper_prior, estimator.source_priors_, y_proba.shape[0]
+    scale = prior_ratio(np.ones_like(source), source)
+    solution = maximise(Mixture(y_proba, scale=scale, alpha=alpha), start=source, **budget)
+    estimator._warn_if_short(solution)
+    whole = estimator._result(solution.value, solution, n)
+    possible = y_proba @ scale.astype(y_proba.dtype) > 0  # some priors explain these rows
+    informative = np.bincount(codes, possible, names.size) > 0
+    pool, pooled, excess, solved = None, whole, alpha - 1, None
+    if pooling:
+        pool = _pool_posteriors(pooling, y_proba, names, codes, scale, whole.priors)
+    if pool is not None and pool.variance > 0:
+        centre = np.maximum(whole.priors + pool.to_priors @ pool.centre, 0)
+        pooled = solution_as_estimate(whole, Solutions.direct(centre[None] / centre.sum()))
+        excess = pool.strength * pooled.priors
+    if pool is None or pool.variance > 0:
+        solved = maximise_by_group(
+            y_proba,
+            codes,
+            np.flatnonzero(informative),
+            scale=scale,
+            excess=excess,
+            start=pooled.priors,
+            **budget,
+        )
+    sizes = np.bincount(codes, minlength=names.size)
+    return _gather(names, sizes, solved, informative, pool, whole, pooled)
+
+
+def _pool_posteriors(
+    pooling: float | Literal["auto"],
+    y_proba: Floats,
+    names: Labels,
+    codes: Indices,
+    scale: Vector,
+    priors: Vector,
+) -> Pool:
+    """Choose how far to pool by the posteriors of rows under the priors of all of them."""
+    n, K = y_proba.shape
+    around = (n * priors + 1 / K) / (n + 1)  # every class might occur in one more row
+    counts, second = np.zeros((names.size, K)), np.zeros((K, K))
+    for part in row_blocks(n, K, 2**23):  # bytes of posteriors at once
+        block = y_proba[part] * (scale * around)
+        total = block.sum(axis=1, keepdims=True)
+        block = np.divide(block, total, out=np.tile(around, (block.shape[0], 1)), where=total > 0)
+        of_group, products = _count_block(codes, names.size, "soft", block, part)
+        counts += of_group
+        second += products
+    R = second / n / around
+    lost = R.sum(axis=0) <= 0  # no row gives the class any probability: as if always recognised
+    R[lost, lost] = 1.0
+    R /= R.sum(axis=0)
+    sizes = np.bincount(codes, minlength=names.size)
+    return Pool(pooling, GroupCounts(names, "soft", sizes, counts, second), R, around)
 
 
 def _from_each(
@@ -894,17 +981,22 @@ def _require_batch(estimator: PriorEstimator) -> None:
     if estimator.batch != "counts":
         raise ValueError(
             f"{estimator!r} cannot pool groups, nor use intervals or counts for them; use "
-            "a method such as SCM-L, CM-L, SCM, BBSE or Auto, or estimate each group by itself: "
-            f"{argument('pooling=none', 'pooling=None')}, with rows in memory."
+            "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto, or estimate each group by "
+            f"itself: {argument('pooling=none', 'pooling=None')}, with rows in memory."
         )
     seen = estimator.confusion_.seen
     if not seen.all():
         raise ValueError(
             f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}, so a "
             "confusion matrix cannot tell its share in a group, nor how far to pool; add samples, "
-            "or pass rows in memory with pooling=None and no confidence_level, which estimates "
-            "each group by itself."
+            "pass rows in memory with pooling=None and no confidence_level, which "
+            f"estimates each group by itself, or use EM or MAP with {argument('source_priors')}."
         )
+    _require_certificate(estimator)
+
+
+def _require_certificate(estimator: PriorEstimator) -> None:
+    """Refuse parameters under which nothing can be certified."""
     if getattr(estimator, "solver", "certified") != "certified":
         raise ValueError("groups are solved to a certificate; use solver='certified'.")
     if (estimator._hyper_prior < 1).any():

@@ -7,7 +7,7 @@ fold, calibrated, in the order of the classes.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from numbers import Integral
@@ -215,7 +215,25 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         check_classification_targets(labels)
         X, labels = indexable(X, labels)  # the inner estimator checks the rows
         weight = check_sample_weight(sample_weight, labels.size)
-        to_fit = self._parameters_of_fit(weight, fit_params)
+        if self._frozen and fit_params:
+            raise ValueError(
+                f"the estimator is frozen and will not be fitted, so fit takes no "
+                f"{some(fit_params)}."
+            )
+        to_fit = dict(fit_params)
+        if weight is not None and has_fit_parameter(self.estimator, "sample_weight"):
+            to_fit["sample_weight"] = weight
+        elif (
+            weight is not None
+            and not self._frozen
+            and not any(name.endswith("__sample_weight") for name in to_fit)
+        ):
+            warn_user(
+                f"{type(self.estimator).__name__}.fit takes no sample_weight: the weights count "
+                "for the source statistics alone, and the classifier is fitted without them. A "
+                "pipeline takes them as <step>__sample_weight too.",
+                PriorShiftWarning,
+            )
         folds: list[Fold] = []
         if not self._frozen or self.calibrator is not None:
             folds = split(self.cv, X, labels)
@@ -236,15 +254,7 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             estimator = clone(self.estimator).fit(X, labels, **to_fit)
         calibrator, source = None, self.source_priors
         if self.calibrator is not None:
-            calibrator, y_proba = cross_calibrate(
-                self.calibrator,
-                y_proba,
-                labels,
-                folds,
-                classes=classes,
-                source_priors=source,
-                weight=weight,
-            )
+            calibrator, y_proba = self._cross_calibrate(y_proba, labels, folds, classes, weight)
         costs = Goal.of(self.costs, "accuracy", classes).costs
         prior_estimator = (
             Auto(costs=costs) if self.prior_estimator is None else clone(self.prior_estimator)
@@ -398,7 +408,20 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if anew or self._target is None:
             # in full precision, whatever is kept
             shift = estimator.estimate(Predictions.from_checked(y_proba))
-            self._warn_where_refuted(shift, y_proba)
+            rows, K = estimator._evidence.rows, self.classes_.size
+            # only of a frozen model: others than `estimator_` make out-of-fold predictions
+            known = rows is not None and rows.y is not None and K <= MOST_CLASSES
+            plain = self._frozen and self.calibrator is None and not shift.unseen_classes
+            if known and plain and shift.strength:
+                before = np.bincount(rows.y, minlength=K) / rows.y.size
+                found = explain_by_priors(rows.y_proba, rows.y, y_proba, before)
+                if found.refuted:
+                    warn_user(
+                        f"a change of class balance explains only {found.explained:.0%} of what "
+                        "changed in the predictions, and adapting assumes that nothing else did: "
+                        "it may harm. See assess.",
+                        PriorShiftWarning,
+                    )
             return self._follow(shift.priors, shift, kept)
         source, origin = estimator.source_priors_, estimator.source_priors_from_
         check_source_mass(source, y_proba, estimator.classes_, origin=origin)
@@ -409,25 +432,38 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             shift = estimator.estimate(np.concatenate(kept))
         return self._follow(shift.priors, shift, kept)
 
-    def _warn_where_refuted(self, shift: PriorEstimate, y_proba: Floats) -> None:
-        """Warn where a change of class balance surely explains too little of what changed.
-
-        Only of a frozen model: others than `estimator_` make out-of-fold predictions.
-        """
-        rows, K = self.prior_estimator_._evidence.rows, self.classes_.size
-        if rows is None or rows.y is None or not shift.strength or K > MOST_CLASSES:
-            return
-        if shift.unseen_classes or self.calibrator is not None or not self._frozen:
-            return
-        before = np.bincount(rows.y, minlength=K) / rows.y.size
-        found = explain_by_priors(rows.y_proba, rows.y, y_proba, before)
-        if found.refuted:
-            warn_user(
-                f"a change of class balance explains only {found.explained:.0%} of what changed in "
-                "the predictions, and adapting assumes that nothing else did: it may harm. See "
-                "assess.",
-                PriorShiftWarning,
+    def _cross_calibrate(
+        self, y_proba: Floats, y: Labels, folds: list[Fold], classes: Labels, weight: Vector | None
+    ) -> tuple[Any, Floats]:
+        """Return a calibrator fitted on all rows, and predictions by ones fitted without each."""
+        calibrator, name = self.calibrator, type(self.calibrator).__name__
+        if weight is not None and not has_fit_parameter(calibrator, "sample_weight"):
+            raise ValueError(
+                f"{name}.fit takes no sample_weight; use a calibrator that does, or no weights."
             )
+        more = {"classes": classes} if has_fit_parameter(calibrator, "classes") else {}
+        if self.source_priors is not None:
+            if has_fit_parameter(calibrator, "source_label_priors"):
+                more["source_label_priors"] = self.source_priors
+            else:
+                warn_user(
+                    f"{name}.fit takes no source_label_priors, so it calibrates to the balance of "
+                    "y; if source_priors differ from that, adapted predictions are wrong by the "
+                    "ratio of the two.",
+                    PriorShiftWarning,
+                )
+
+        def fit(rows: Indices) -> Any:
+            weights = {} if weight is None else {"sample_weight": weight[rows]}
+            return clone(calibrator).fit(y_proba[rows], y[rows], **more, **weights)
+
+        calibrated = np.empty(y_proba.shape)
+        with warnings.catch_warnings():
+            # of classes that a fold lacks; of those that all rows lack, the last fit warns
+            warnings.simplefilter("ignore", PriorShiftWarning)
+            for train, test in folds:
+                calibrated[test] = predictions_of(fit(train), y_proba[test], classes).values
+        return fit(np.arange(y.size)), calibrated
 
     def _follow(
         self, priors: Vector, shift: PriorEstimate | None = None, target: Any = None
@@ -465,30 +501,6 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
     @property
     def _frozen(self) -> bool:
         return isinstance(self.estimator, FrozenEstimator)
-
-    def _parameters_of_fit(
-        self, weight: Vector | None, fit_params: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Return what the `fit` of the classifier is given: weights too, if it takes any."""
-        to_fit = dict(fit_params)
-        if self._frozen and to_fit:
-            raise ValueError(
-                f"the estimator is frozen and will not be fitted, so fit takes no {some(to_fit)}."
-            )
-        if weight is not None and has_fit_parameter(self.estimator, "sample_weight"):
-            to_fit["sample_weight"] = weight
-        elif (
-            weight is not None
-            and not self._frozen
-            and not any(name.endswith("__sample_weight") for name in to_fit)
-        ):
-            warn_user(
-                f"{type(self.estimator).__name__}.fit takes no sample_weight: the weights count "
-                "for the source statistics alone, and the classifier is fitted without them. A "
-                "pipeline takes them as <step>__sample_weight too.",
-                PriorShiftWarning,
-            )
-        return to_fit
 
 
 def name_of(model: Any) -> str:
@@ -664,44 +676,3 @@ def _fit_and_predict(
     estimator.fit(X_train, y_train, **_check_method_params(X, fit_params, train))
     found: Floats = predictions_of(estimator, X_test, classes).values
     return found
-
-
-def cross_calibrate(
-    calibrator: Any,
-    y_proba: Floats,
-    y: Labels,
-    folds: Iterable[Fold],
-    *,
-    classes: Labels,
-    source_priors: Any,
-    weight: Vector | None,
-) -> tuple[Any, Floats]:
-    """Return a calibrator fitted on all rows, and predictions by ones fitted without each."""
-    name = type(calibrator).__name__
-    if weight is not None and not has_fit_parameter(calibrator, "sample_weight"):
-        raise ValueError(
-            f"{name}.fit takes no sample_weight; use a calibrator that does, or no weights."
-        )
-    known = {"classes": classes}
-    if source_priors is not None:
-        known["source_label_priors"] = source_priors
-        if not has_fit_parameter(calibrator, "source_label_priors"):
-            warn_user(
-                f"{name}.fit takes no source_label_priors, so it calibrates to the balance of y; "
-                "if source_priors differ from that, adapted predictions are wrong by the ratio of "
-                "the two.",
-                PriorShiftWarning,
-            )
-    more = {key: value for key, value in known.items() if has_fit_parameter(calibrator, key)}
-
-    def fit(rows: Indices) -> Any:
-        weights = {} if weight is None else {"sample_weight": weight[rows]}
-        return clone(calibrator).fit(y_proba[rows], y[rows], **more, **weights)
-
-    calibrated = np.empty(y_proba.shape)
-    with warnings.catch_warnings():
-        # of classes that a fold lacks; of those that all rows lack, the fit on all of them warns
-        warnings.simplefilter("ignore", PriorShiftWarning)
-        for train, test in folds:
-            calibrated[test] = predictions_of(fit(train), y_proba[test], classes).values
-    return fit(np.arange(y.size)), calibrated

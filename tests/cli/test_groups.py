@@ -39,7 +39,7 @@ def named(data, files, write):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "method"), [*zip(FORMATS, ["scm-l", "cm-l", "cm-m", "scm-m", "scm-l"], strict=True)]
+    ("suffix", "method"), [*zip(FORMATS, ["scm-l", "em", "cm-m", "em", "scm-l"], strict=True)]
 )
 def test_json_is_what_the_library_computes(data, files, write, ask, suffix, method):
     target = write(f"t.{suffix}", data.y_proba, site=SITES)
@@ -133,10 +133,10 @@ def test_large_files_are_read_in_blocks(data, files, write, ask, monkeypatch, su
     monkeypatch.setattr(_base, "BLOCK_ROWS", 64)
     target = write(f"t.{suffix}", data.y_proba, site=SITES)
     named = ("--validation", files[0], "--target", target, "--group-column", "site")
-    for method, pooling in (("scm-l", "auto"), ("em", None)):
-        answer = ask("groups", *named, "--method", method, "--pooling", str(pooling).lower())
+    for method in ("scm-l", "em"):
+        answer = ask("groups", *named, "--method", method)
         priors = [list(entry["priors"].values()) for entry in answer["groups"]]
-        np.testing.assert_allclose(priors, expected(data, method, pooling=pooling).priors)
+        np.testing.assert_allclose(priors, expected(data, method).priors)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -174,11 +174,10 @@ def test_em_needs_no_validation(data, write, ask):
     target = write("t.csv", data.y_proba, site=SITES)
     answer = ask(
         *("groups", "--target", target, "--group-column", "site", "--method", "em"),
-        *("--pooling", "none"),
         *("--source-priors", "ant=0.5,bee=0.3,cow=0.2", "--class-columns", "ant,bee,cow"),
     )
     em = ps.EM().fit(source_priors=[0.5, 0.3, 0.2])
-    found = estimate_groups(em, data.y_proba, SITES, pooling=None)
+    found = estimate_groups(em, data.y_proba, SITES)
     priors = [list(entry["priors"].values()) for entry in answer["groups"]]
     np.testing.assert_allclose(priors, found.priors)
 
@@ -264,7 +263,6 @@ def test_without_validation_there_is_no_verdict(two_sites, ask):
     _, target, _ = two_sites
     answer = ask(
         *("groups", "--target", target, "--group-column", "site", "--method", "em"),
-        *("--pooling", "none"),
         *("--source-priors", "ant=0.8,bee=0.15,cow=0.05"),
     )
     assert answer["verdict"] is None

@@ -101,6 +101,7 @@ COMMANDS: list[tuple[str, bool]] = [
         False,
     ),
     (f"groups {RICH} --group-column site --method scm-l {SURE} --json", False),
+    (f"groups {RICH} --group-column site --method em", False),
     (f"monitor {RICH} --time-column day --every day --json", False),
     (f"monitor {RICH} --time-column day --every day", False),
     (f"monitor {PAIRS['csv']} --every 60 --json", False),

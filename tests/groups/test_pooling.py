@@ -30,7 +30,7 @@ def error(priors, truth):
     return np.sqrt(((priors - truth) ** 2).sum(axis=1).mean())
 
 
-@pytest.mark.parametrize("method", ["scm-l", "cm-l", "scm", "scm-m"])
+@pytest.mark.parametrize("method", ["scm-l", "cm-l", "scm", "scm-m", "em"])
 @pytest.mark.parametrize("concentration", [5.0, 30.0])
 def test_pooled_estimates_are_better_than_all_or_nothing(grouped, method, concentration):
     data = grouped(sizes=SMALL, concentration=concentration, n_val=400)
@@ -43,7 +43,7 @@ def test_pooled_estimates_are_better_than_all_or_nothing(grouped, method, concen
     assert 0.4 * concentration < pooled.pooling < 2.5 * concentration
 
 
-@pytest.mark.parametrize("method", ["scm-l", "cm-l"])
+@pytest.mark.parametrize("method", ["scm-l", "cm-l", "em"])
 def test_groups_that_are_alike_get_one_estimate(grouped, method):
     data = grouped(sizes=SMALL, concentration=np.inf)
     own, pooled = estimate(data, method, None), estimate(data, method, "auto")
@@ -57,7 +57,7 @@ def test_groups_that_are_alike_get_one_estimate(grouped, method):
     assert set(same.status) == {same.whole.status}
 
 
-@pytest.mark.parametrize("method", ["scm-l", "cm-l", "scm"])
+@pytest.mark.parametrize("method", ["scm-l", "cm-l", "scm", "em"])
 def test_large_groups_that_differ_keep_their_own(grouped, method):
     data = grouped(sizes=(4000, 4000, 4000, 4000), concentration=2.0)
     own, pooled = estimate(data, method, None), estimate(data, method, "auto")
@@ -65,7 +65,7 @@ def test_large_groups_that_differ_keep_their_own(grouped, method):
     np.testing.assert_allclose(pooled.priors, own.priors, atol=0.02)
 
 
-@pytest.mark.parametrize("method", ["scm-l", "scm-m"])
+@pytest.mark.parametrize("method", ["scm-l", "scm-m", "em"])
 def test_the_more_rows_the_larger_the_weight(grouped, method):
     data = grouped(sizes=(5, 20, 100, 500, 2000, 3))
     found = estimate(data, method, 50.0)
@@ -211,7 +211,7 @@ def test_one_group_is_the_whole(grouped):
 
 def test_groups_of_one_row_are_pooled(grouped):
     data = grouped(sizes=(1,) * 60, concentration=np.inf)
-    for method in ("scm-l", "cm-l"):
+    for method in ("scm-l", "cm-l", "em"):
         found = estimate(data, method, "auto")
         assert np.isfinite(found.priors).all()
         assert found.weight.max() < 0.5

@@ -12,6 +12,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss
 
 import priorshift as ps
 from priorshift import assessment
+from priorshift.adapt import IN_POINTS
 from priorshift.cli import main
 from priorshift.estimators import traits_of
 from priorshift.report import render_report
@@ -380,7 +381,7 @@ def test_the_score_to_expect_is_that_of_the_goal(pets, judged):
     balanced = judged.goal == "balanced_accuracy"
     shares = np.full(4, 0.25) if balanced else judged.estimate.priors
     assert judged.score_before.value == pytest.approx(shares @ means)
-    gain = judged.gain.value if judged.judged_by.in_points else -judged.gain.value
+    gain = judged.gain.value if judged.judged_by.name in IN_POINTS else -judged.gain.value
     assert judged.score_after.value == pytest.approx(judged.score_before.value + gain)
     for score in (judged.score_before, judged.score_after):
         assert score.low < score.value < score.high
@@ -402,7 +403,7 @@ def test_labels_measure_the_goal(pets, judged):
         rough = judged.goal == "balanced_accuracy"
         assert found.value == pytest.approx(expected, rel=0.02 if rough else 1e-6)
     better = measured.after.value - measured.before.value
-    sign = 1 if judged.judged_by.in_points else -1
+    sign = 1 if judged.judged_by.name in IN_POINTS else -1
     assert measured.gain.value == pytest.approx(sign * better)
 
 
@@ -412,7 +413,7 @@ def test_the_page_speaks_of_what_was_judged(pets, judged, read, tmp_path):
     page = read(path.read_text(encoding="utf-8"))
     main = page.texts["main"].partition("Class shares, before and now")[0]
     values = [judged.score_before.value, judged.score_after.value]
-    shown = percents(*values) if judged.judged_by.in_points else numbers(*values)
+    shown = percents(*values) if judged.judged_by.name in IN_POINTS else numbers(*values)
     for when, value in zip(
         ("now", "after (?:adapting|calibrating)|if adapted"), shown, strict=True
     ):
@@ -430,7 +431,7 @@ def test_the_page_speaks_of_what_was_judged(pets, judged, read, tmp_path):
         accuracy = re.compile(r"(?<!balanced )accuracy", re.IGNORECASE)
         assert not any(accuracy.search(text) for text in said)
         assert not accuracy.search(judged._repr_html_())
-    assert ("lower is better" in main) == (not judged.judged_by.in_points)
+    assert ("lower is better" in main) == (judged.judged_by.name not in IN_POINTS)
 
 
 def test_decisions_are_those_that_costs_ask_for(pets, read, tmp_path):

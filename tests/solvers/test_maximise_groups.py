@@ -10,6 +10,7 @@ from priorshift.solvers import (
     _interior_point,
     _maximise,
     maximise,
+    maximise_by_group,
 )
 
 TOL = 1e-8
@@ -158,3 +159,31 @@ def test_single_is_the_same_problem(rng):
         u = problem.A @ p[g]
         oracle = problem.A.T @ np.diag(problem.weights[g] / u**2) @ problem.A
         np.testing.assert_allclose(hessian[g], oracle)
+
+
+@pytest.mark.parametrize("most", [None, 8 * 4 * 30])
+def test_rows_by_group_are_each_groups_own_problem(rng, monkeypatch, most):
+    """Stacked with others or alone, every group ends where the solver of one problem does."""
+    if most is not None:
+        monkeypatch.setattr(_maximise, "STACK_BYTES", most)
+    codes, A = np.repeat(np.arange(6), [3, 50, 1, 4, 40, 7]), rng.dirichlet(np.ones(4), 105)
+    order = rng.permutation(codes.size)
+    codes, A, scale, excess = codes[order], A[order], rng.uniform(1, 5, 4), np.full(4, 0.5)
+    groups = np.array([4, 0, 1, 5])
+    found = maximise_by_group(
+        A,
+        codes,
+        groups,
+        scale=scale,
+        excess=excess,
+        start=np.full(4, 0.25),
+        tol=TOL,
+        max_iter=1000,
+    )
+    assert (found.status == "certified").all()
+    for at, group in enumerate(groups):
+        own = codes == group
+        alone = Mixture(A[own], scale=scale, alpha=1 + excess)
+        point, best = alone.at(found.value[at]), maximise(alone, tol=TOL)
+        assert point.gap <= 2 * TOL
+        assert point.objective == pytest.approx(best.objective, abs=2 * TOL)

@@ -261,16 +261,6 @@ class Goal:
         weight = 1 / (priors.size * np.maximum(priors, 1e-12))
         return replace(self, stakes=(1 - np.eye(priors.size)) * weight[:, None])
 
-    @property
-    def in_points(self) -> bool:
-        """Whether the goal is a share to increase, rather than a cost to reduce."""
-        return self.name in IN_POINTS
-
-    @property
-    def by_decisions(self) -> bool:
-        """Whether only rows whose decision changes make a difference."""
-        return self.name != "log_loss"
-
     def cost_of_error(self, priors: Vector | None = None) -> float:
         """Return the average cost of an error at these priors: 1 if all errors cost the same.
 
@@ -288,7 +278,7 @@ class Goal:
 
     def scores(self, y: Indices, y_proba: Any) -> Vector:
         """Return each row's score: 1 for a right decision, or what it costs, or its log loss."""
-        if not self.by_decisions:
+        if self.name == "log_loss":
             of_truth = np.maximum(y_proba[np.arange(y.size), y], LEAST_PROBABILITY)
             return -np.log(np.asarray(of_truth, dtype=np.float64))
         decided = self.decide(y_proba)
@@ -301,7 +291,7 @@ class Goal:
         """Least and largest score that a row can have."""
         if self.costs is not None:
             return float(self.costs.min()), float(self.costs.max())
-        return 0.0, 1.0 if self.in_points else -float(np.log(LEAST_PROBABILITY))
+        return 0.0, 1.0 if self.name in IN_POINTS else -float(np.log(LEAST_PROBABILITY))
 
     def saved(self, y: Indices, before: Indices, after: Indices) -> Vector:
         """Return what new decisions save on rows of known class."""

@@ -70,13 +70,11 @@ from priorshift.border.rows import (
     slices,
     sum_by,
     take_rows,
-    whole,
 )
 from priorshift.border.sparse import (
     DENSE_CLASSES,
     SparseTable,
     dense,
-    is_wide,
 )
 from priorshift.border.tensors import Tensor, is_tensor, to_numpy
 from priorshift.border.threads import (

@@ -38,7 +38,6 @@ from priorshift.border.rows import (
     Rows,
     Table,
     map_reduce,
-    sample_rows,
     take_rows,
 )
 from priorshift.border.sparse import SparseTable, compressed
@@ -61,39 +60,6 @@ SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
 
 
-def read_numbers(
-    values: Any, name: str, classes: Any = None, labels: Any = None, *, scores: bool = False
-) -> "Predictions":
-    """Read numbers from an array, a list, a tensor, or an eager frame.
-
-    Of a frame, the columns of `classes` are read, or those that `labels` suggest; by default all.
-    Where they should be `scores`, one dimension of text, truth values or whole numbers is refused:
-    these are labels.
-    """
-    read = from_frame(values, name, classes, labels)
-    array = as_array(read.values, name)
-    if scores and array.ndim == 1 and array.size:
-        first = array[:1].tolist()[0]
-        text = isinstance(first, str | bytes)
-        if text or array.dtype.kind in "iub":
-            raise ValueError(
-                f"{name} is 1-D and holds {'text' if text else 'whole numbers'}, such as "
-                f"{brief(first)}: these look like labels. Pass decisions as y_pred= (in assess, "
-                "y_pred_val= and y_pred_target=), and probabilities of the positive class as "
-                "floats."
-            )
-    if array.dtype.kind not in NUMBERS:
-        raise ValueError(
-            f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores "
-            "and convert the others to floats; of a frame, classes= names the columns to read."
-        )
-    if array.size == 0:
-        raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(float_type(array.dtype))
-    return replace(read, values=array)
-
-
 def read_scores(
     values: Any,
     name: str,
@@ -107,6 +73,7 @@ def read_scores(
     """Read predictions, whatever their values: a matrix of two columns or more.
 
     If `tables` are allowed it may be read in blocks; a `column` may be that of a positive class.
+    Of a frame, the columns of `classes` are read, or those that `labels` suggest; by default all.
     `passed` is the check that they are read for. What was read before stays as it is.
     """
     if isinstance(values, Predictions):
@@ -115,14 +82,33 @@ def read_scores(
     if plain and values.ndim == 2 and values.shape[1] > 1 and values.size:
         return Predictions(values, passed=passed)
     table = as_table(values, name) if tables else None
-    if table is None:
-        read = read_numbers(values, name, classes, labels, scores=column)
-        read = replace(read, passed=passed)
-    elif 0 in table.shape:
-        raise ValueError(f"{name} is empty (shape {table.shape}); give at least one row.")
-    else:
+    if table is not None:
         read = Predictions(table, table.names, passed=passed)
+    else:
+        read = from_frame(values, name, classes, labels)
+        array = as_array(read.values, name)
+        if column and array.ndim == 1 and array.size:
+            first = array[:1].tolist()[0]
+            text = isinstance(first, str | bytes)
+            if text or array.dtype.kind in "iub":
+                raise ValueError(
+                    f"{name} is 1-D and holds {'text' if text else 'whole numbers'}, such as "
+                    f"{brief(first)}: these look like labels. Pass decisions as y_pred= (in "
+                    "assess, y_pred_val= and y_pred_target=), and probabilities of the positive "
+                    "class as floats."
+                )
+        if array.dtype.kind not in NUMBERS:
+            raise ValueError(
+                f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not "
+                "scores and convert the others to floats; of a frame, classes= names the columns "
+                "to read."
+            )
+        if array.dtype not in (np.float32, np.float64):
+            array = array.astype(float_type(array.dtype))
+        read = replace(read, values=array, passed=passed)
     shape = read.values.shape
+    if 0 in shape:
+        raise ValueError(f"{name} is empty (shape {shape}); give at least one row.")
     if column and len(shape) == 1:
         return read
     if len(shape) != 2:
@@ -168,9 +154,17 @@ def as_table(values: Any, name: str = "y_proba") -> Table | None:
 
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Make an array of any input, or say why that is impossible."""
+    """Make an array of any input, or say why that is impossible or would misread it."""
     if type(values) not in (np.ndarray, list, tuple):
-        require_plain(values, name)
+        if isinstance(values, Table):
+            raise ValueError(
+                f"{name} is read in blocks, but this needs all rows at once; pass an array, such "
+                "as some of the rows by priorshift.border.take_rows."
+            )
+        if isinstance(values, np.ma.MaskedArray):
+            raise ValueError(f"{name} is a masked array; fill or drop the masked entries first.")
+        if hasattr(values, "tocsr"):
+            raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray().")
         values = to_numpy(values) if is_tensor(values) else values
     try:
         return np.asarray(values, dtype)
@@ -314,19 +308,6 @@ def read_groups(groups: Any, n_samples: int | None = None, name: str = "groups")
     return read_labels(groups, n_samples, name)
 
 
-def require_plain(values: Any, name: str) -> None:
-    """Refuse arrays that `np.asarray` would silently misread."""
-    if isinstance(values, Table):
-        raise ValueError(
-            f"{name} is read in blocks, but this needs all rows at once; pass an array, such as "
-            "some of the rows by priorshift.border.take_rows."
-        )
-    if isinstance(values, np.ma.MaskedArray):
-        raise ValueError(f"{name} is a masked array; fill or drop the masked entries first.")
-    if hasattr(values, "tocsr"):
-        raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray().")
-
-
 def _require_computed(values: Any, name: str) -> None:
     """Refuse what Dask computes later: it claims to have every attribute."""
     if type(values).__module__ == "dask.delayed":
@@ -382,8 +363,10 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vect
     """Check weights: one per row, finite, not negative, not all 0."""
     if sample_weight is None:
         return None
-    values = read_numbers(sample_weight, "sample_weight").values
-    weights = check_numbers(values, ((n_samples,),), "sample_weight", "a weight per row", least=0)
+    given = as_array(from_frame(sample_weight, "sample_weight").values, "sample_weight")
+    if given.dtype.kind == "b":
+        given = given.astype(np.float64)
+    weights = check_numbers(given, ((n_samples,),), "sample_weight", "a weight per row", least=0)
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere; leave out rows, but not all of them.")
     with np.errstate(over="ignore"):
@@ -590,12 +573,6 @@ class Predictions:
             return Predictions.from_decisions(self.decided[rows], self.shape[1])
         return replace(self, values=take_rows(self.values, rows))
 
-    def in_memory(self) -> "Predictions":
-        """Return an array as it is, and of a table some rows drawn at random, always the same."""
-        if not isinstance(self.values, Table):
-            return self
-        return Predictions.from_checked(sample_rows(self.values))
-
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and classes."""
@@ -653,7 +630,7 @@ def check_proba(
     if isinstance(y_proba, Predictions):
         if y_proba.passed == "proba":
             if not tables:
-                require_plain(y_proba.values, name)
+                as_array(y_proba.values, name)
             return y_proba
         y_proba = y_proba.values
     read = read_scores(y_proba, name, classes, labels, tables=tables, column=True, passed="proba")

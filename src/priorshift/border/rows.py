@@ -107,7 +107,8 @@ class MappedTable(Table):
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield the function of each block of the other table."""
-        return _through(self.function, self.table.blocks(part, n_rows))
+        for rows, block in self.table.blocks(part, n_rows):
+            yield rows, self.function(block)
 
     def parts(self, n_parts: int) -> list[slice]:
         """Cut as the other table is cut."""
@@ -152,12 +153,7 @@ def _columns(order: list[int], block: Block) -> Block:
 
 def _fold_through(function: Callable[[Floats], Floats], fold: Fold, blocks: Blocks) -> Any:
     """Apply a function to blocks, then fold them."""
-    return fold(_through(function, blocks))
-
-
-def _through(function: Callable[[Floats], Floats], blocks: Blocks) -> Blocks:
-    for rows, block in blocks:
-        yield rows, function(block)
+    return fold((rows, function(block)) for rows, block in blocks)
 
 
 Rows = Floats | Table
@@ -276,17 +272,12 @@ def _sum_block(
     return of_label.T @ block.astype(np.float64, copy=False)
 
 
-def take_rows(rows: Rows, index: Indices) -> Floats:
-    """Return some rows as an array, given by their numbers, in ascending order for a table."""
+def take_rows(rows: Rows, index: Indices | None = None) -> Floats:
+    """Return rows as one array: all, or some by their numbers, in ascending order for a table."""
     if not isinstance(rows, Table):
-        return rows[index]
-    found = map_reduce(partial(_take, index), rows)
+        return rows if index is None else rows[index]
+    found = map_reduce(partial(_take, np.arange(rows.shape[0]) if index is None else index), rows)
     return np.concatenate(found) if found else np.empty((0, rows.shape[1]), rows.dtype)
-
-
-def whole(rows: Rows) -> Floats:
-    """Return all rows as one array."""
-    return take_rows(rows, np.arange(rows.shape[0])) if isinstance(rows, Table) else rows
 
 
 def head(rows: Rows, n_rows: int) -> Floats:
@@ -325,16 +316,7 @@ def draw_rows(n_rows: int, n_classes: int, most: int | None = None) -> Indices:
 def sample_rows(data: Rows, most: int | None = None) -> Floats:
     """Return all rows, or a random sample of them, as an array: see `draw_rows`."""
     index = draw_rows(data.shape[0], data.shape[1], most)
-    return whole(data) if index.size == data.shape[0] else take_rows(data, index)
-
-
-def sample_sentence(what: str, n_rows: int, n_all: int) -> str:
-    """Say what was computed on a sample; return an empty text if it was on all rows."""
-    if n_rows == n_all:
-        return ""
-    return (
-        f"{what} {n_rows:,} of the target's {n_all:,} rows, drawn at random (seed {SAMPLE_SEED})."
-    )
+    return take_rows(data, None if index.size == data.shape[0] else index)
 
 
 def _take(index: Indices, block: Block, rows: slice) -> list[Floats]:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import click
 
-from priorshift.adapt import Goal
+from priorshift.adapt import IN_POINTS
 from priorshift.assessment import Assessment
 from priorshift.border import check_resamples
 from priorshift.cli import _console as console
@@ -269,7 +269,7 @@ def backtest(
 
     def show() -> None:
         console.say(found.sentence)
-        factor = 100 if Goal(found.goal).in_points else 1
+        factor = 100 if found.goal in IN_POINTS else 1
         header = ("group", "rows", "adapting", "calibrating", "prior shift", "mean", "unchanged")
         rows = [
             (

@@ -261,10 +261,13 @@ def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
 
 def sample_of(rows: border.Predictions, what: str) -> border.Predictions:
     """Return an array as it is, and rows drawn from a table; tell what they are for."""
-    sample = rows.in_memory()
-    if sentence := border.rows.sample_sentence(what, sample.shape[0], rows.shape[0]):
-        note(sentence)
-    return sample
+    if not isinstance(rows.values, border.Table):
+        return rows
+    sample = border.sample_rows(rows.values)
+    if sample.shape[0] < rows.shape[0]:
+        n, n_all, seed = sample.shape[0], rows.shape[0], border.rows.SAMPLE_SEED
+        note(f"{what} {n:,} of the target's {n_all:,} rows, drawn at random (seed {seed}).")
+    return border.Predictions.from_checked(sample)
 
 
 # Files

@@ -174,7 +174,7 @@ def expected_gain(
     full, goal = prior_ratio(priors, source_priors), goal.at(priors)
     ratio = full**strength
     K, y, weight = priors.size, sample.y, sample.weight
-    if goal.by_decisions or sample.of_truth is None:
+    if goal.name != "log_loss" or sample.of_truth is None:
         difference = goal.saved(y, sample.decisions, decide(sample.y_proba, ratio, goal))
     else:
         after = np.empty(y.size)
@@ -227,7 +227,7 @@ def expected_savings(
     old = decide(target.y_proba, np.ones(ratio.size), goal)
     new = decide(target.calibrated, ratio, goal)
     changed, savings = np.flatnonzero(new != old), []
-    rows = changed if goal.by_decisions else np.arange(old.size)
+    rows = changed if goal.name != "log_loss" else np.arange(old.size)
     for y_proba, believed in accounts:
         n, K = y_proba.shape
         mean, square, mass = np.zeros((3, K))
@@ -238,7 +238,7 @@ def expected_savings(
         for block in row_blocks(rows.size, K):
             part = rows[block]
             adapted = _adapted(y_proba[part], believed)
-            if goal.by_decisions:
+            if goal.name != "log_loss":
                 saved = goal.savings(old[part], new[part], K)
             else:
                 saved = log_savings(target.y_proba[part], _adapted(target.calibrated[part], ratio))

@@ -53,7 +53,7 @@ from priorshift.solvers import (
 )
 from priorshift.text import brief
 
-Batch = Literal["counts", "calibrated"]
+Batch = Literal["counts", "posteriors", "calibrated"]
 """How the priors of many groups are estimated together."""
 
 
@@ -114,9 +114,9 @@ class PriorEstimator(BaseEstimator):
     def batch(self) -> Batch | None:
         """How `estimate_groups` solves for all groups at once; None: each group by itself.
 
-        By "counts" of decisions, in `_priors_of_groups`, or by soft decisions of "calibrated"
-        outputs. A class that finds priors in another way than the one that says how starts again
-        from None.
+        By "counts" of decisions, in `_priors_of_groups`; by the likelihood of "posteriors"; or by
+        soft decisions of "calibrated" outputs. A class that finds priors in another way than the
+        one that says how starts again from None.
         """
         for cls in type(self).__mro__:
             if "_batch" in vars(cls):

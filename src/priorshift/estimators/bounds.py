@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from priorshift._typing import Floats, Vector
-from priorshift.border import DENSE_CLASSES, Rows, Table, is_wide, some
+from priorshift.border import DENSE_CLASSES, Rows, SparseTable, Table, some
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import DecisionCounts, model_columns
 from priorshift.estimators.data import Validation, posterior_problem
@@ -92,8 +92,7 @@ class Bounds:
                 f"{_by('bootstrap')}, or CM-M and SCM-M for a posterior."
             )
         if request.method == "bootstrap":
-            warm = found.status == "certified"
-            bounds = self._by_resampling_rows(y_proba, warm=warm)
+            bounds = self._by_resampling_rows(y_proba)
         else:
             source, mle = estimator.source_priors_, found.priors
             problem = posterior_problem(self._in_memory(y_proba), source)
@@ -230,11 +229,10 @@ class Bounds:
         centre = solve_linear(estimator.confusion_.conditional, q)
         return bootstrap_interval(replicate, centre, self.found.priors, n, self.request)
 
-    def _by_resampling_rows(self, y_proba: Rows, *, warm: bool = False) -> PriorInterval:
+    def _by_resampling_rows(self, y_proba: Rows) -> PriorInterval:
         """Resample rows, fit and estimate again: for any estimator, one copy of rows per thread.
 
-        Validation keeps its class sizes where decisions are compared by class. An estimate that
-        maximises the likelihood of the posteriors is a warm start for those of all replicates.
+        Validation keeps its class sizes where decisions are compared by class.
         """
         estimator, found, target = self.estimator, self.found, self._in_memory(y_proba)
         evidence = estimator._evidence
@@ -245,6 +243,7 @@ class Bounds:
                 "resampled; use fit."
             )
         n, K = target.shape
+        warm = estimator.batch == "posteriors" and found.status == "certified"
         n_strata = None if estimator.decision is None else K
 
         def replicate(rng: np.random.Generator) -> Vector:
@@ -278,7 +277,7 @@ def _redrawn(rows: Validation, n_strata: int | None, rng: np.random.Generator) -
 
 def refuse_wide(estimator: "PriorEstimator", values: Any) -> None:
     """Refuse an interval of very many classes, which needs dense matrices."""
-    if is_wide(values):
+    if values.shape[1] > DENSE_CLASSES and isinstance(values, SparseTable):
         raise ValueError(
             f"an interval of {type(estimator).__name__} needs dense matrices of classes by "
             f"classes, and {values.shape[1]} classes are too many for that (sparse predictions may "

@@ -41,9 +41,9 @@ from priorshift.border import (
     read_labelled,
     read_proba,
     settle_classes,
+    take_rows,
     times,
     warn_if_adapted,
-    whole,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.exceptions import argument
@@ -538,7 +538,7 @@ def as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> A
     few, and become one array.
     """
     if not isinstance(values, SparseTable):
-        return whole(values) if kept else values
+        return take_rows(values) if kept else values
     n, K = values.shape
     require_room(method, K)
     if kept and n * K > MOST_CELLS:
@@ -548,7 +548,7 @@ def as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> A
             "such as SCM-L."
         )
     rows = values if method._takes_sparse else dense(values)
-    return whole(rows) if kept else rows
+    return take_rows(rows) if kept else rows
 
 
 @dataclass(frozen=True)

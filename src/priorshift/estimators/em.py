@@ -73,6 +73,7 @@ class EM(PriorEstimator):
     reference = SAERENS
     outputs = "trusted"
     _takes_sparse = True
+    _batch = "posteriors"
     _published: ClassVar[Mapping[str, Published]] = PUBLISHED["em"]
 
     def __init__(

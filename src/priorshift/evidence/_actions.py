@@ -149,7 +149,7 @@ def promise(
 
 def differences(goal: Goal, before: Floats, after: Floats) -> tuple[Indices, Vector]:
     """Return the rows where new predictions make a difference, and what they save by true class."""
-    if not goal.by_decisions:
+    if goal.name == "log_loss":
         return np.arange(len(before)), log_savings(before, after)
     old, new = goal.decide(before), goal.decide(after)
     rows = np.flatnonzero(old != new)
@@ -218,7 +218,7 @@ def rows_that_differ(goal: Goal, target: Acted) -> Mask:
 
     Where probabilities themselves are the goal, every row counts as changed.
     """
-    if not goal.by_decisions:
+    if goal.name == "log_loss":
         return np.ones(len(target.y_proba), bool)
     raw, calibrated, adapted = map(goal.decide, target)
     return np.asarray((raw != calibrated) | (raw != adapted))
@@ -260,7 +260,7 @@ def measure_gains(goal: Goal, target: Acted, strata: Strata) -> dict[Action, Gai
     found: dict[Action, Gain] = {}
     for action, new in after.items():
         rows, own = new[strata.labelled], strata
-        if goal.by_decisions:
+        if goal.name != "log_loss":
             saved = goal.saved(y, goal.decide(before), goal.decide(rows))
             own = strata._replace(changed=goal.decide(new) != goal.decide(target.y_proba))
         else:

@@ -21,7 +21,7 @@ from scipy.special import stdtrit
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
-from priorshift.adapt import Aim, Goal, GoalName
+from priorshift.adapt import IN_POINTS, Aim, Goal, GoalName
 from priorshift.border import (
     Predictions,
     as_generator,
@@ -209,7 +209,7 @@ class Backtest:
                 raise missing("a plot", error.name or "matplotlib", "plot") from None
             _, ax = plt.subplots(figsize=(7, 0.5 + 0.4 * len(self.groups)), layout="constrained")
         at = np.arange(len(self.groups))
-        factor, unit = (100, "points") if Goal(self.goal).in_points else (1, self.goal)
+        factor, unit = (100, "points") if self.goal in IN_POINTS else (1, self.goal)
         colours: dict[Action, str] = {"adapt": "#0072B2", "calibrate": "#E69F00"}
         for shift, (action, colour) in zip((-0.2, 0.2), colours.items(), strict=True):
             gains, label = factor * self.gained[action], f"{action.removesuffix('e')}ing"

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Mask, float_type
-from priorshift.border import Rows, Table, divided_by_sums, head, map_blocks, some, whole
+from priorshift.border import Rows, Table, divided_by_sums, head, map_blocks, some, take_rows
 from priorshift.files._resume import Partial
 
 
@@ -197,7 +197,7 @@ class PredictionFile(ABC):
         rows = self.read(self.stored_names(names))
         if (spread := self._spread(names)) is not None:
             rows = map_blocks(spread, rows, rows.shape[1] if self.binary is None else 2)
-        return rows if self.kept is None else whole(rows)[self.kept]
+        return rows if self.kept is None else take_rows(rows)[self.kept]
 
     def values(self, names: Sequence[str] | None = None) -> Floats:
         """Read the predictions into memory, one column per class in the order of `names`."""

@@ -20,7 +20,14 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.border import NO_PRIOR, map_rows, multiply, row_blocks, single_threaded_blas, whole
+from priorshift.border import (
+    NO_PRIOR,
+    map_rows,
+    multiply,
+    row_blocks,
+    single_threaded_blas,
+    take_rows,
+)
 from priorshift.intervals._interval import IntervalRequest, PriorInterval, wilson_bounds
 from priorshift.solvers import Mixture
 
@@ -127,7 +134,7 @@ def _reaches(
     problem: Mixture, p: Vector, paths: Vector, drop: Vector, variance: Vector
 ) -> tuple[Vector, Vector]:
     """Return how far up and down its path each class gets until the likelihood has fallen."""
-    A = whole(problem.A)  # a bound takes dozens of passes
+    A = take_rows(problem.A)  # a bound takes dozens of passes
     n, up, down = A.shape[0], np.empty_like(p), np.empty_like(p)
     mixed = multiply(A, problem.scale * p)
     for part in row_blocks(p.size, n, 2**25):

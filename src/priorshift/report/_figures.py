@@ -80,14 +80,13 @@ def draw_figures(facts: Facts) -> dict[str, str]:
             )
             size = (WIDE, display.figsize()[1])
             about = "Priors of the classes on which the compared methods differ most."
-            figures["methods"] = draw_svg(display.plot, "methods", size, about)
+            figures["methods"] = draw_svg(display.plot, "methods", size, about, legend_above=False)
         if past is not None:
             figures["history"] = draw_svg(
                 past.plot,
                 "history",
                 (WIDE, 0.9 + 0.4 * len(past.groups)),
                 "What adapting and calibrating gained on past groups; see the table.",
-                legend_above=True,
             )
         if facts.confusion is not None:
             hard, classes = facts.confusion, facts.estimate.classes
@@ -103,7 +102,6 @@ def draw_figures(facts: Facts) -> dict[str, str]:
                 "reliability",
                 (WIDTH, WIDTH),
                 "Share of right decisions by confidence on validation; see the table.",
-                legend_above=True,
             )
     return figures
 
@@ -114,7 +112,7 @@ def draw_svg(
     size: tuple[float, float],
     title: str,
     *,
-    legend_above: bool = False,
+    legend_above: bool = True,
 ) -> str:
     """Draw on a figure of its own; headings and captions say what a title would."""
     from matplotlib.dates import AutoDateLocator

@@ -16,7 +16,7 @@ from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import BLUE, VERMILLION, bare, label_time, positions, thinned_steps
 from priorshift.report._figures import WIDE, draw_svg, report_style
 from priorshift.report._page import GUIDE, fill, require_packages
-from priorshift.text import movers, plain, points, shown_names, shown_text
+from priorshift.text import plain, points, shown_names, shown_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,14 +80,13 @@ def render_monitor_report(
             "not tell; give source_priors to the monitor's fit. MonitorDisplay draws the steps "
             "without them."
         )
-    names, source, last = (
-        shown_names(history.classes),
-        history.source_priors,
-        slice(-MAX_STEPS, None),
-    )
-    steps = history.records()[last][::-1]
-    moved = [
-        (record.priors - source, int(movers(record.priors - source, 1)[0])) for record in steps
+    names, source = shown_names(history.classes), history.source_priors
+    last, every = slice(-MAX_STEPS, None), np.arange(len(history))
+    change = history.priors - source
+    most = np.abs(change).argmax(axis=1)  # the class that moved most, of each step
+    steps = [
+        f"step {index}" if time is None else shown_text(str(time))
+        for index, time in zip(history.index.tolist(), history.time, strict=True)
     ]
     told = tuple(dict.fromkeys(shown_text(str(warning)) for warning in warnings))
     display = MonitorDisplay.of_history(history)
@@ -98,14 +97,12 @@ def render_monitor_report(
                 "priors",
                 (WIDE, 3.9),
                 "Class priors over time, one line per class; the tables below have the numbers.",
-                legend_above=True,
             ),
             "evidence": draw_svg(
                 lambda ax: _plot_evidence(ax, history, display),
                 "evidence",
                 (WIDE, 2.5),
                 "Evidence of a change over time; the table below has the numbers.",
-                legend_above=True,
             ),
         }
     traits = traits_of(history.method)
@@ -133,26 +130,20 @@ def render_monitor_report(
         history=history,
         traits=traits,
         names=names,
-        raised=[_name_of(history, int(at)) for at in history.index[history.raised]],
-        steps=steps,
-        step_names=[(_name_of(history, record.index), record.index) for record in steps],
-        moved_most=[f"{names[k]} {points(change[k])}" for change, k in moved],
-        followed=[record.priors[k] for record, (_, k) in zip(steps, moved, strict=True)],
-        alone=[record.own_priors[k] for record, (_, k) in zip(steps, moved, strict=True)],
-        described=[describe(record) for record in steps],
-        shifted=total_variation(history.priors[last], source)[::-1],
+        raised=[steps[at] for at in np.flatnonzero(history.raised)],
+        steps=list(zip(steps, history.index.tolist(), strict=True)),
+        latest=every[last][::-1],
+        moved_most=[f"{names[k]} {points(change[at, k])}" for at, k in enumerate(most)],
+        followed=history.priors[every, most],
+        alone=history.own_priors[every, most],
+        described=[describe(record) for record in history.records()],
+        shifted=total_variation(history.priors, source),
         ratio=prior_ratio(history.priors[-1], source),
         hidden=display.classes.size - display.movers().size,
         figures=figures,
         warnings=told,
         references=[*dict.fromkeys(p for p in papers if p is not None), CONFORMAL, RAMDAS],
     )
-
-
-def _name_of(history: MonitorHistory, index: int) -> str:
-    """Name a step by its time, if it has one."""
-    at = int(np.flatnonzero(history.index == index)[0])
-    return f"step {index}" if history.time[at] is None else shown_text(str(history.time[at]))
 
 
 def _plot_evidence(ax: "Axes", history: MonitorHistory, display: MonitorDisplay) -> None:

@@ -22,7 +22,7 @@ from priorshift.solvers._linear import (
     solve_linear,
     undetermined,
 )
-from priorshift.solvers._maximise import maximise
+from priorshift.solvers._maximise import maximise, maximise_by_group
 from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture, Mixtures
 from priorshift.solvers._published import (
     GRADIENT_TOLERANCE,

@@ -15,7 +15,7 @@ likelihood. Where Newton's matrix is too large or its steps do not help, the int
 `_interior_point` takes over; for very many classes it forms no matrix. Many problems at once take
 its steps from the start, with one batch of K x K systems per step; the few that rounding stops
 early are solved alone. Groups may share their rows, such as a confusion matrix, or each have their
-own.
+own, such as posteriors (`maximise_by_group`).
 """
 
 import math
@@ -23,7 +23,7 @@ from typing import overload
 
 import numpy as np
 
-from priorshift._typing import Vector
+from priorshift._typing import Floats, Indices, Vector
 from priorshift.border import SparseTable, map_rows, single_threaded_blas
 from priorshift.solvers._interior_point import (
     COARSE_GAP,
@@ -71,6 +71,12 @@ MARGIN = 0.01
 
 CHUNK_BYTES = 2**21
 """Newton matrices of one chunk of groups: several copies of them fit into a cache (measured)."""
+
+STACK_BYTES = 2**23
+"""Rows stacked at once; a group with more goes to the solver of one problem."""
+
+ALIKE = 1.25
+"""Groups are stacked with others up to this many times their size: at most a fifth is padding."""
 
 ROWS_FIRST, FEWER_ROWS, SHRINK = 2000, 8, 8
 """Rows a class of a sample that is solved first, if it has so many times fewer rows, and what its
@@ -367,3 +373,79 @@ def _fixed_point(problem: Mixture, p: Vector, max_iter: int) -> Solution:
         p = new
     status: Status = "stationary" if change <= STATIONARY else "not_converged"
     return Solution(p, status, None, n_iter, point.objective)
+
+
+def maximise_by_group(
+    A: Floats,
+    codes: Indices,
+    groups: Indices,
+    *,
+    scale: Vector,
+    excess: Vector,
+    start: Vector,
+    tol: float,
+    max_iter: int,
+) -> Solutions:
+    """Maximise the objectives of groups whose rows are their own, such as posteriors.
+
+    Groups of similar size are stacked, padded with rows of weight 0, so that Newton's steps run
+    over many groups at once. A group too large to copy goes to the solver of one
+    problem; there can only be few of those.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, K)
+        Rows of all groups.
+    codes : ndarray of shape (n,)
+        Number of each row's group.
+    groups : ndarray of shape (g,)
+        Numbers of the groups to solve for; each has a row that some priors explain.
+    scale : ndarray of shape (K,)
+        Factor of each column of A.
+    excess : ndarray of shape (K,)
+        alpha - 1 of the hyper-prior of every group, at least 0.
+    start : ndarray of shape (K,)
+    """
+    order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
+    first = np.cumsum(sizes) - sizes
+    value, gap = np.empty((groups.size, scale.size)), np.empty(groups.size)
+    n_iter = np.zeros(groups.size, dtype=np.intp)
+    most = max(1, STACK_BYTES // (8 * scale.size))
+    for part in _stacks(sizes[groups], most):
+        chosen = groups[part]
+        slots = np.arange(sizes[chosen].max())
+        filled = slots < sizes[chosen, None]
+        rows = order[first[chosen, None] + np.where(filled, slots, 0)]
+        if slots.size > most:  # then it is the only group of its stack
+            problem = Mixture(A[rows[0]], scale=scale, alpha=1 + excess)
+            alone = maximise(problem, tol=tol, max_iter=max_iter, start=start)
+            value[part], n_iter[part] = alone.value, alone.n_iter
+            gap[part] = np.inf if alone.gap is None else alone.gap
+            continue
+        stack = A[rows].astype(np.float64, copy=False) * scale
+        used = (filled & (stack.sum(axis=2) > 0)).astype(np.float64)
+        problems = Mixtures(stack, used, excess)
+        solved = maximise(problems, tol=tol, max_iter=max_iter, start=start)
+        value[part], gap[part], n_iter[part] = solved.value, solved.gap, solved.n_iter
+    return Solutions.judged(value, gap, tol, n_iter)
+
+
+def _stacks(sizes: Indices, most: int) -> list[Indices]:
+    """Cut groups into stacks of similar size with at most `most` rows, padding included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [stack.tolist() for stack in _stacks(np.array([5, 100, 4, 5]), 12)]
+    [[2, 0], [3], [1]]
+    """
+    order = np.argsort(sizes, kind="stable")
+    ordered = sizes[order]
+    stacks, at = [], 0
+    while at < order.size:  # one stack at a time, not one group
+        alike = int(np.searchsorted(ordered, ALIKE * ordered[at], side="right"))
+        fits = ordered[at:alike] * np.arange(1, alike - at + 1) <= most
+        size = max(1, int(np.count_nonzero(fits)))
+        stacks.append(order[at : at + size])
+        at += size
+    return stacks

@@ -106,10 +106,10 @@ class Mixture:
         n, K = A.shape
         scale = np.ones(K) if scale is None else scale
         rows: Any = A
-        in_memory, lacking, impossible = not isinstance(A, Table), not scale.all(), 0.0
-        if weights is None and (in_memory or lacking):
+        table, lacking, impossible = isinstance(A, Table), not scale.all(), 0.0
+        if weights is None and (lacking or not table):
             impossible = float(map_reduce(partial(_impossible, scale), A))
-        if weights is not None or (in_memory and (lacking or impossible)):
+        if weights is not None or (not table and (lacking or impossible)):
             u = times(rows, scale)
             possible = u > A.dtype.type(NO_LIKELIHOOD)
             keep = possible if weights is None else possible & (weights > 0)
@@ -125,12 +125,13 @@ class Mixture:
         self.scale, self.weights, self.impossible = scale, weights, impossible
         self.excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, (K,))
         self.total = float(mass + self.excess.sum())
+        self.table = table
         self.penalised = bool(self.excess.any())
         n, self.n_classes = rows.shape
         # arrays and sparse rows are taken by their numbers, others in a pass
-        self.fetched = isinstance(rows, Table) and not isinstance(rows, SparseTable)
-        left_in = isinstance(rows, Table) and weights is None and impossible
-        self.hidden = scale if left_in else None  # hides whole rows of a table
+        self.fetched = table and not isinstance(rows, SparseTable)
+        # hides whole rows of a table
+        self.hidden = scale if table and weights is None and impossible else None
         # scales may differ so much that squares of rows without them leave float32
         self.wide = bool(scale.max() > WIDE * scale.min())
         # a copy of a block and vectors of its rows take a quarter of the user's data at most, where
@@ -140,7 +141,7 @@ class Mixture:
         few = size <= 2 * USUAL_BLOCK_BYTES or n <= 2 * K
         largest = CACHED_BLOCK_BYTES if getattr(rows, "dear", False) else LARGEST_BLOCK_BYTES
         self.block_bytes = self.pass_bytes = largest if few else min(largest, share)
-        if not isinstance(rows, Table):  # a pass without conversion makes no copies, only vectors
+        if not table:  # a pass without conversion makes no copies, only vectors
             self.pass_bytes = max(self.block_bytes, min(BLOCK_BYTES, K * rows.nbytes // 12))
 
     def mix(self, p: Vector) -> Mix:
@@ -161,8 +162,13 @@ class Mixture:
         probability, the likelihood is -inf and the gradient is not finite.
         """
         bytes_ = self.block_bytes if exact and self.A.dtype != np.float64 else self.pass_bytes
-        kernel = partial(_evaluate, self.mix(p))
-        likelihood, slope = map_reduce(kernel, self.A, block_bytes=bytes_, exact=exact)
+        A: Any = self.A
+        if not self.table and 8 * A.size <= bytes_:  # one block: no cost of cutting and adding
+            block = A.astype(np.float64, copy=False) if exact else A
+            likelihood, slope = _evaluate(self.mix(p), block, slice(0, len(A)))
+        else:
+            kernel = partial(_evaluate, self.mix(p))
+            likelihood, slope = map_reduce(kernel, A, block_bytes=bytes_, exact=exact)
         return float(likelihood), self.scale * slope
 
     def at(
@@ -177,7 +183,7 @@ class Mixture:
             with np.errstate(divide="ignore"):
                 objective += float(self.excess[used] @ np.log(p[used]))
                 gradient = slope + np.divide(self.excess, p, out=np.zeros_like(p), where=used)
-        gap = float((gradient * p.sum()).max()) - self.total
+        gap = float(gradient.max() * p.sum()) - self.total
         return Point(p, objective, slope, gradient, np.inf if gap != gap else gap, exact)
 
     def curved_at(self, p: Vector) -> tuple["Point", Vector]:
@@ -332,19 +338,17 @@ Solver = Callable[[Vector], Vector]
 def factorise(H: Vector, diagonal: Vector) -> Solver:
     """Factorise H + diag(diagonal), positive definite but for rounding; return its solver.
 
-    Scaled to a unit diagonal, because p and z differ by many orders of magnitude near a solution.
+    Rounding errors are relative to the diagonal: p and z may differ by many orders of magnitude.
     """
-    scale = 1 / np.sqrt(np.maximum(np.diagonal(H), 0) + diagonal)
-    ridges = RIDGES if scale.all() else ()  # an entry of H may be infinite
-    for ridge in ridges:
-        system = H * scale[:, None]
-        system *= scale
-        system.flat[:: scale.size + 1] = 1 + ridge
+    diagonal = np.maximum(np.diagonal(H), 0) + diagonal
+    for ridge in RIDGES if np.isfinite(diagonal).all() else ():
+        system = H.copy()
+        system.flat[:: diagonal.size + 1] = (1 + ridge) * diagonal
         # the transpose of a symmetric matrix is LAPACK's own order: no copy
         factor, failed = dpotrf(system.T, lower=1, clean=0, overwrite_a=1)
         if not failed:
-            return lambda b: scale * dpotrs(factor, scale * b, lower=1)[0]
-    return lambda b: scale**2 * b  # rounding has destroyed all but the diagonal
+            return lambda b: np.asarray(dpotrs(factor, b, lower=1)[0])
+    return lambda b: b / diagonal  # rounding has destroyed all but the diagonal
 
 
 # Kernels are no closures, so that a cluster's workers receive only what they need.
