@@ -28,7 +28,6 @@ from priorshift.border import (
     check_fraction,
     check_numbers,
     check_square,
-    is_wide,
     map_reduce,
     read_labels,
     read_scores,
@@ -206,7 +205,8 @@ class Confusion:
         y = y.astype(np.intp, copy=False)
         if decision == "hard":
             decided = np.concatenate(map_reduce(_decisions, y_proba))
-            counts = _cells(decided, y, K, sample_weight, sparse=is_wide(y_proba))
+            sparse = K > DENSE_CLASSES and isinstance(y_proba, SparseTable)
+            counts = _cells(decided, y, K, sample_weight, sparse=sparse)
         else:
             counts = sum_by(y_proba, y, K, sample_weight).T
         return cls._of_labels(counts, y, decision, sample_weight)

@@ -197,10 +197,11 @@ def test_rows_that_must_be_kept_are_not_made_dense_if_they_are_many(monkeypatch,
 
 
 def test_a_singular_confusion_matrix_is_said_to_be(monkeypatch):
+    from priorshift import counts
     from priorshift.border import sparse
     from priorshift.estimators import data
 
-    for module in (sparse, data):
+    for module in (sparse, data, counts):
         monkeypatch.setattr(module, "DENSE_CLASSES", 2)
     rows = csr_array(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]))
     shift = ps.CML().fit(rows, [0, 1, 2]).estimate(rows)

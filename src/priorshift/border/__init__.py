@@ -63,7 +63,6 @@ from priorshift.border.rows import (
     Rows,
     Table,
     draw_rows,
-    head,
     map_blocks,
     map_reduce,
     sample_rows,
@@ -75,7 +74,6 @@ from priorshift.border.sparse import (
     DENSE_CLASSES,
     SparseTable,
     dense,
-    is_wide,
 )
 from priorshift.border.tensors import Tensor, is_tensor, to_numpy
 from priorshift.border.threads import (

@@ -154,9 +154,17 @@ def as_table(values: Any, name: str = "y_proba") -> Table | None:
 
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Make an array of any input, or say why that is impossible."""
+    """Make an array of any input, or say why that is impossible or would misread it."""
     if type(values) not in (np.ndarray, list, tuple):
-        require_plain(values, name)
+        if isinstance(values, Table):
+            raise ValueError(
+                f"{name} is read in blocks, but this needs all rows at once; pass an array, such "
+                "as some of the rows by priorshift.border.take_rows."
+            )
+        if isinstance(values, np.ma.MaskedArray):
+            raise ValueError(f"{name} is a masked array; fill or drop the masked entries first.")
+        if hasattr(values, "tocsr"):
+            raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray().")
         values = to_numpy(values) if is_tensor(values) else values
     try:
         return np.asarray(values, dtype)
@@ -298,19 +306,6 @@ def read_groups(groups: Any, n_samples: int | None = None, name: str = "groups")
     elif kind == "O" or isinstance(values, list | tuple):
         groups = [str(one) if isinstance(one, date) else one for one in values]
     return read_labels(groups, n_samples, name)
-
-
-def require_plain(values: Any, name: str) -> None:
-    """Refuse arrays that `np.asarray` would silently misread."""
-    if isinstance(values, Table):
-        raise ValueError(
-            f"{name} is read in blocks, but this needs all rows at once; pass an array, such as "
-            "some of the rows by priorshift.border.take_rows."
-        )
-    if isinstance(values, np.ma.MaskedArray):
-        raise ValueError(f"{name} is a masked array; fill or drop the masked entries first.")
-    if hasattr(values, "tocsr"):
-        raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray().")
 
 
 def _require_computed(values: Any, name: str) -> None:
@@ -635,7 +630,7 @@ def check_proba(
     if isinstance(y_proba, Predictions):
         if y_proba.passed == "proba":
             if not tables:
-                require_plain(y_proba.values, name)
+                as_array(y_proba.values, name)
             return y_proba
         y_proba = y_proba.values
     read = read_scores(y_proba, name, classes, labels, tables=tables, column=True, passed="proba")

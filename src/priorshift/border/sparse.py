@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Vector, float_type
 from priorshift.border.rows import ArrayTable, Blocks, Fold, Rows, Table, slices
@@ -215,7 +215,7 @@ class SparseTable(Table):
             found = SparseTable(csr_array(of_label @ part.csr), base, self.trend)
             total = found if total is None else total + found
         assert total is not None
-        return total if is_wide(self) else total.toarray()
+        return total if self.shape[1] > DENSE_CLASSES else total.toarray()
 
     def argmax(self, axis: int = 1) -> Indices:
         """Return the largest column of each row, the first of equals, some rows at a time."""
@@ -349,11 +349,6 @@ def _largest_unlisted(csr: Any, slope: Floats, trend: Floats) -> tuple[Indices, 
     found = np.append(order, K)[gap]
     value = slope * trend[np.where(gap == K, 0, found)]
     return found, np.where(gap == K, -np.inf, value).astype(slope.dtype)
-
-
-def is_wide(rows: Any) -> bool:
-    """Tell whether rows list few of so many classes that a matrix of them by them is too large."""
-    return rows.shape[1] > DENSE_CLASSES and (isinstance(rows, SparseTable) or issparse(rows))
 
 
 def dense(rows: Rows) -> Rows:

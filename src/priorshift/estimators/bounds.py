@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from priorshift._typing import Floats, Vector
-from priorshift.border import DENSE_CLASSES, Rows, Table, is_wide, some
+from priorshift.border import DENSE_CLASSES, Rows, SparseTable, Table, some
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import DecisionCounts, model_columns
 from priorshift.estimators.data import Validation, posterior_problem
@@ -277,7 +277,7 @@ def _redrawn(rows: Validation, n_strata: int | None, rng: np.random.Generator) -
 
 def refuse_wide(estimator: "PriorEstimator", values: Any) -> None:
     """Refuse an interval of very many classes, which needs dense matrices."""
-    if is_wide(values):
+    if values.shape[1] > DENSE_CLASSES and isinstance(values, SparseTable):
         raise ValueError(
             f"an interval of {type(estimator).__name__} needs dense matrices of classes by "
             f"classes, and {values.shape[1]} classes are too many for that (sparse predictions may "
