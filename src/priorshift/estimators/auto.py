@@ -414,7 +414,7 @@ class Auto(CalibratedMean):
                 f"predictions are left alone. Give {argument('source_priors')}.",
                 PriorShiftWarning,
             )
-            ruling = judge_gain(ruling.gain, shifted=True, obstacle="unknown_class")
+            ruling = Ruling("unclear", "none", "unknown_class", ruling.gain)
         gain = gains[strength]
         reach = 1.96 * gain.standard_error
         status: Status = "stationary" if shares.converged else "not_converged"

@@ -47,7 +47,6 @@ from priorshift.intervals import Estimand, IntervalKind, IntervalRequest, PriorI
 from priorshift.solvers import ADVICE, Status
 from priorshift.text import (
     at_level,
-    html_paragraphs,
     html_table,
     movers,
     number,
@@ -472,7 +471,8 @@ class PriorEstimate(FrozenArrays):
     def in_html(self) -> str:
         """Return the table of the priors, and notes on them, in HTML."""
         header, rows = priors_table(self)
-        return html_table(rows, header) + html_paragraphs(priors_notes(self))
+        notes = "".join(f"<p>{escape(note)}</p>" for note in priors_notes(self))
+        return html_table(rows, header) + notes
 
 
 def _in_order(by_class: Any, classes: list[Any], name: str) -> list[Any]:
