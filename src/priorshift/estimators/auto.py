@@ -351,7 +351,7 @@ class Auto(CalibratedMean):
         if evidence.source_priors is None and not seen.all():
             # they stand for their mean on validation, which lacks a class: worse than label
             # priors that you gave, better than no label at all
-            self._raw_weight = 0.0 if evidence.given else 1.0
+            self._raw_weight = 0.0 if self._balance.given else 1.0
         elif self._balance.words == GIVEN:
             # outputs as they came may find other shares on validation than its labels have, by four
             # standard errors and a factor of two, as those of boosted trees after class weights
@@ -406,7 +406,7 @@ class Auto(CalibratedMean):
         else:
             strength = 1.0
         ruling = rulings[strength]
-        unknown = [] if self._evidence.given else self.classes_[~self.confusion_.seen].tolist()
+        unknown = [] if self._balance.given else self.classes_[~self.confusion_.seen].tolist()
         if ruling.action == "adapt" and unknown:
             warn_user(
                 f"validation has no sample of class {some(unknown)}, and without "

@@ -308,15 +308,10 @@ def unmixing(C: Vector, q: Vector, n_target: float) -> Vector:
 # Counts of hard decisions alone, without the rows of target or validation
 
 
-def interval_by_counts(
-    validation: Vector,
-    target: Vector,
-    model: Vector,
-    priors: Vector,
-    request: IntervalRequest,
-    tempered: Vector | None = None,
+def drawn_interval(
+    validation: Vector, target: Vector, model: Vector, priors: Vector, request: IntervalRequest
 ) -> PriorInterval:
-    r"""Bound priors by counts of hard decisions, as the request asks; by default by their votes.
+    r"""Bound priors by draws from counts of hard decisions: a bootstrap, or their posterior.
 
     Validation, target and the model's columns are those of `Votes.of_counts`; weighted rows count
     as what they are worth. A bootstrap draws new counts: resampling rows within classes amounts to
@@ -327,11 +322,11 @@ def interval_by_counts(
     --------
     >>> import numpy as np
     >>> V, n = np.array([[80.0, 20.0], [20.0, 80.0]]), np.array([100.0, 100.0])
-    >>> request = IntervalRequest(0.95, np.random.default_rng(0))
-    >>> found = interval_by_counts(V, n, pooled_columns(V), np.array([0.5, 0.5]), request)
-    >>> found.interval.round(2)
-    array([[0.35, 0.65],
-           [0.35, 0.65]])
+    >>> request = IntervalRequest(0.95, np.random.default_rng(0), method="bootstrap")
+    >>> found = drawn_interval(V, n, pooled_columns(V), np.array([0.5, 0.5]), request)
+    >>> found.interval.round(1)
+    array([[0.3, 0.7],
+           [0.3, 0.7]])
     """
     if request.method == "bayesian":
         pseudo = 2.0 * model
@@ -348,8 +343,6 @@ def interval_by_counts(
         )
         draws = population if request.estimand == "population" else sample
         return credible_interval(draws, priors, request)
-    if request.method != "bootstrap":
-        return Votes.of_counts(validation, target, model, tempered).interval(priors, request)
     sizes = np.maximum(np.rint(validation.sum(axis=0)), 1).astype(np.int64)
     columns = validation / validation.sum(axis=0)
     q, n_target = target / target.sum(), int(np.rint(target.sum()))
