@@ -257,8 +257,8 @@ def test_plain_arrays_whose_labels_do_not_name_them(write, refuse, ask, tmp_path
     named = ("--validation", validation, "--target", validation)
     line = refuse(1, "estimate", *named)
     assert line == (
-        f"{validation} has 3 columns without names but 2 distinct labels; name the columns, in "
-        "their order, with --class-columns."
+        f"y has 2 distinct labels but {validation} has 3 columns, so the columns cannot be named; "
+        "pass --class-columns in their order."
     )
     answer = ask("estimate", *named, "--class-columns", "a,b,c", "--method", "na")
     assert answer["classes"] == ["a", "b", "c"]
