@@ -54,9 +54,6 @@ from priorshift.words import (
 
 ACCURACY = Goal("accuracy")
 
-FEWEST_TARGET_ROWS = 10
-"""Target rows below which nothing is said of what changed."""
-
 LABELS = 40
 """Labels of the target to ask for where a verdict is unclear."""
 
@@ -786,8 +783,8 @@ class Case:
         values, y = data.y_proba_val.values, data.y_val
         if self.mean is None:
             return found.fact_of_decisions() if found is not None and found.rejected else None
-        if data.n_target < FEWEST_TARGET_ROWS:
-            return fact("few_target_rows", n=data.n_target, least=FEWEST_TARGET_ROWS)
+        if data.n_target < 10:
+            return fact("few_target_rows", n=data.n_target, least=10)
         if (said := order_in_words(values, y, data.classes)) is not None:
             return fact("columns_swapped", text=said)
         z, least = evidence.label_information(values, y)
@@ -925,11 +922,10 @@ class Case:
             apart = np.abs(estimate.priors - mean.priors)
             k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
             low, high = report.interval[k].tolist()
-            shares = {"report": report.priors, "mean": mean.priors, "prior": estimate.priors}
-            shares["before"] = self.before
-            known = {name: float(of[k]) for name, of in shares.items()}
-            label = str(data.classes[k])
-            yield fact("readings", label=label, **known, low=low, high=high, level=level)
+            known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
+            known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
+            known |= {"before": float(self.before[k])}
+            yield fact("readings", **known, low=low, high=high, level=level)
             # where one of two classes is rare, accuracy says little
             if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < 0.05:
                 label, other = map(str, data.classes[np.argsort(report.priors)].tolist())
