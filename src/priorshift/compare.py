@@ -250,7 +250,7 @@ class Comparison:
         chosen = dict(sorted(first.items())) or every
         if not chosen:
             return "No method has an answer: each row says why."
-        return " ".join(filter(None, [_in_agreement(chosen, self.classes), self._best()]))
+        return f"{_in_agreement(chosen, self.classes)} {self._best()}".rstrip()
 
     def _best(self) -> str:
         """Say which method was best by the goal, where the target has labels."""

@@ -34,11 +34,13 @@ from priorshift.border import (
     classes_of_priors,
     column_of,
     dense,
+    encode_labels,
     known_labels,
     map_reduce,
     ordered,
     read_decisions,
     read_labelled,
+    read_labels,
     read_proba,
     settle_classes,
     take_rows,
@@ -501,7 +503,7 @@ def count_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> Deci
     require_decisions(method, y_pred, y_proba)
     classes = method.classes_
     if y_pred is not None:
-        _, decided, _ = read_decisions(y_pred, classes=classes)
+        decided = encode_labels(read_labels(y_pred, name="y_pred"), classes, "y_pred")
         return DecisionCounts.from_decisions(decided, classes.size)
     rows = read_proba(y_proba, classes, tables=True)
     return DecisionCounts.from_arrays(rows.values, decision="hard")
