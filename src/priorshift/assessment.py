@@ -425,31 +425,32 @@ def assess(
     fitted = past = mean = groups = None
     with warnings.catch_warnings(record=True) as caught:  # the assessment tells them
         warnings.simplefilter("always")
+        # one reading of the target: as under prior shift
         if isinstance(method, PriorEstimate):
             estimate = method
+        elif isinstance(method, PriorEstimator) and hasattr(method, "classes_"):
+            fitted = method
         else:
-            if isinstance(method, PriorEstimator) and hasattr(method, "classes_"):
-                fitted = method
-            else:
-                fitted = as_estimator(method)
-                known = fitted.get_params()
-                if isinstance(method, str) and random_state is not None and "random_state" in known:
-                    fitted.set_params(random_state=random_state)
-                if "goal" in known and (costs is not None or goal != "accuracy"):
-                    fitted.set_params(costs=costs, goal=goal)
-                fitted.fit(rows, labels, classes=data.classes, **given)
+            fitted = as_estimator(method)
+            known = fitted.get_params()
+            if isinstance(method, str) and random_state is not None and "random_state" in known:
+                fitted.set_params(random_state=random_state)
+            if "goal" in known and (costs is not None or goal != "accuracy"):
+                fitted.set_params(costs=costs, goal=goal)
+            fitted.fit(rows, labels, classes=data.classes, **given)
+        if fitted is not None:
             if "goal" in (known := fitted.get_params()):
                 costs, goal = known["costs"], known["goal"]
-            used = fitted.target_labels == "required" or (
-                fitted.target_labels == "used" and data.labelled.size
-            )
-            told: Any = {"y_target": data.labels} if used else {}
+            needs = fitted.target_labels == "required"
+            uses = fitted.target_labels == "used" and data.labelled.size
+            told: Any = {"y_target": data.labels} if needs or uses else {}
             try:
                 estimate = fitted.estimate(data.y_proba_target, confidence_level, seed, **told)
             except ValueError as error:  # the method has no interval
                 estimate = fitted.estimate(data.y_proba_target, **told)
                 missing.append(fact("no_interval", error=str(error)))
         aim = Goal.of(costs, goal, data.classes)
+        # the other, as under covariate shift, and labelled history; decisions have neither
         if not by_decisions:
             if groups_val is not None:
                 name = argument("groups_val")
@@ -461,6 +462,7 @@ def assess(
             mean = evidence.fit_mean(fitted, data.classes, rows, labels, groups=groups, **given)
             if past is not None and past.n_groups < evidence.FEWEST_GROUPS:
                 groups = None  # too few to tell how groups differ: rows count
+        # all evidence, the verdict, and both in words
         case = Case(
             data,
             estimate,

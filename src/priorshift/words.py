@@ -309,7 +309,7 @@ def _say_repeats(n_val: int, n_target: int) -> str:
     )
 
 
-def _say_promise(goal: Aim, value: float, low: float, high: float, level: float) -> str:
+def _say_promise(goal: Aim, value: float, low: float, high: float, level: float, **_: float) -> str:
     by = f"{short_points(value)} points" if goal in IN_POINTS else signed_number(-value)
     bounds = f"{at_level(level)} {change(goal, low, high)}"
     return f"adapting in full changes {GOAL_WORDS[goal]} by {by} ({bounds})"
@@ -450,7 +450,7 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
         f"If each class looks as it did, {_say_promise(**gain)}; {changed:.0%} of the decisions "
         "would change."
     ),
-    "if_covariate_shift": lambda changed, **gain: (
+    "if_covariate_shift": lambda **gain: (
         f"If predictions mean what they did and other cases came, {_say_promise(**gain)}."
     ),
     "history": "{text}",
