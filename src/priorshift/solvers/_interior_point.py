@@ -137,7 +137,8 @@ def interior_points(
         if stalled.any() and not curvature.exact:
             curvature.n_rows *= 2
             waited, rounds = np.zeros_like(every), 0
-        part, here = stack.take(active), points.take(active)
+        part = stack.take(active)
+        here = points if active.size == every.size else points.take(active)
         if curvature.exact or rounds < 2:
             curvature.refresh(here.p, here.slope, part)
         rounds += 1
@@ -161,6 +162,9 @@ def interior_points(
             good = (new.gap < here.gap) & corrected[at]
             if not good.all():
                 good |= merit(part, new, mu) <= merit(part, here, mu)
+            if good.all() and at.size == every.size:
+                points = new
+                break
             points.put(active[at[good]], new.take(np.flatnonzero(good)))
             if good.all():
                 break

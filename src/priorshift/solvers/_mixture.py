@@ -275,7 +275,9 @@ class Mixtures:
         self.total = weights.sum(axis=1) + self.excess.sum(axis=1)
 
     def take(self, groups: Indices) -> "Mixtures":
-        """Return the problems of some groups."""
+        """Return the problems of some groups, given by ascending numbers."""
+        if groups.size == self.weights.shape[0]:
+            return self
         A = self.A if self.A.ndim == 2 else self.A[groups]
         return Mixtures(A, self.weights[groups], self.excess[groups], self.outer)
 
