@@ -155,8 +155,6 @@ class PredictionFile(ABC):
         renormalise: bool = False,
     ) -> Self:
         """Return the file with its columns called by their classes."""
-        if columns is not None and dict(columns) == {name: name for name in self.names or ()}:
-            columns = None
         meant = shallow_copy(self)  # what was read of it is not read again
         vars(meant).update(columns=columns, binary=binary, renormalise=renormalise)
         return meant
