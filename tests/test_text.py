@@ -39,7 +39,6 @@ def test_good_names_are_left_alone(name):
 
 def test_names_that_are_nothing():
     assert shown_names(np.array(["", "a"])).tolist() == ["(empty)", "a"]
-    assert shown_text("one\r\ntwo\x07", keep_lines=True) == "one\ntwo\ufffd"
 
 
 def test_letters_that_run_right_to_left_are_isolated():

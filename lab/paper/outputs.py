@@ -82,15 +82,10 @@ class StoredOutputs:
         test: tuple[ArrayLike, ArrayLike],
         retrained: tuple[ArrayLike, ArrayLike] | None = None,
         network: str = "",
-        from_proba: bool = False,
     ) -> "StoredOutputs":
-        """Check the outputs; with `from_proba`, store the logarithms of probabilities."""
+        """Check the outputs."""
         given = {"train": train, "val": val, "test": test, "retrained": retrained}
-        parts = {
-            key: Part.of(_logarithm(part[0]) if from_proba else part[0], part[1], key)
-            for key, part in given.items()
-            if part is not None
-        }
+        parts = {key: Part.of(*part, key) for key, part in given.items() if part is not None}
         widths = {key: part.logits.shape[1] for key, part in parts.items()}
         if len(set(widths.values())) > 1:
             raise ValueError(f"the sets of {name} differ in their number of classes: {widths}.")
@@ -173,7 +168,3 @@ def _checked_labels(y: ArrayLike, name: str, n_samples: int, n_classes: int) -> 
     if labels.min() < 0 or labels.max() >= n_classes:
         raise ValueError(f"{what}; got numbers from {labels.min()} to {labels.max()}.")
     return labels.astype(np.intp, copy=False)
-
-
-def _logarithm(y_proba: ArrayLike) -> Floats:
-    return np.log(np.maximum(np.asarray(y_proba), np.finfo(np.float32).tiny))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from html import escape
 from os import PathLike
@@ -37,13 +36,7 @@ from priorshift.border import (
     take_rows,
     warn_if_adapted,
 )
-from priorshift.estimators import (
-    PPI,
-    CalibratedMean,
-    PriorEstimate,
-    PriorEstimator,
-    as_estimator,
-)
+from priorshift.estimators import PPI, CalibratedMean, PriorEstimate, PriorEstimator, as_estimator
 from priorshift.estimators.data import GIVEN
 from priorshift.exceptions import argument
 from priorshift.text import movers, plain
@@ -60,9 +53,6 @@ from priorshift.words import (
 )
 
 ACCURACY = Goal("accuracy")
-
-FEWEST_TARGET_ROWS = 10
-"""Target rows below which nothing is said of what changed."""
 
 LABELS = 40
 """Labels of the target to ask for where a verdict is unclear."""
@@ -412,11 +402,12 @@ def assess(
             *decided, y_proba_val, y_proba_target
         )
     needed = {"y_proba_val": y_proba_val, "y_val": y_val, "y_proba_target": y_proba_target}
-    if lacking := [name for name, part in needed.items() if part is None]:
-        raise ValueError(
-            f"{lacking[0]} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
-            "y_pred_val, y_val and y_pred_target."
-        )
+    for name, part in needed.items():
+        if part is None:
+            raise ValueError(
+                f"{name} is missing: pass y_proba_val, y_val and y_proba_target, or of decisions "
+                "y_pred_val, y_val and y_pred_target."
+            )
     if isinstance(method, PriorEstimate):
         classes = method.classes
         # source priors that come from validation are no second opinion on it
@@ -434,31 +425,32 @@ def assess(
     fitted = past = mean = groups = None
     with warnings.catch_warnings(record=True) as caught:  # the assessment tells them
         warnings.simplefilter("always")
+        # one reading of the target: as under prior shift
         if isinstance(method, PriorEstimate):
             estimate = method
+        elif isinstance(method, PriorEstimator) and hasattr(method, "classes_"):
+            fitted = method
         else:
-            if isinstance(method, PriorEstimator) and hasattr(method, "classes_"):
-                fitted = method
-            else:
-                fitted = as_estimator(method)
-                known = fitted.get_params()
-                if isinstance(method, str) and random_state is not None and "random_state" in known:
-                    fitted.set_params(random_state=random_state)
-                if "goal" in known and (costs is not None or goal != "accuracy"):
-                    fitted.set_params(costs=costs, goal=goal)
-                fitted.fit(rows, labels, classes=data.classes, **given)
+            fitted = as_estimator(method)
+            known = fitted.get_params()
+            if isinstance(method, str) and random_state is not None and "random_state" in known:
+                fitted.set_params(random_state=random_state)
+            if "goal" in known and (costs is not None or goal != "accuracy"):
+                fitted.set_params(costs=costs, goal=goal)
+            fitted.fit(rows, labels, classes=data.classes, **given)
+        if fitted is not None:
             if "goal" in (known := fitted.get_params()):
                 costs, goal = known["costs"], known["goal"]
-            used = fitted.target_labels == "required" or (
-                fitted.target_labels == "used" and data.labelled.size
-            )
-            told: Any = {"y_target": data.labels} if used else {}
+            needs = fitted.target_labels == "required"
+            uses = fitted.target_labels == "used" and data.labelled.size
+            told: Any = {"y_target": data.labels} if needs or uses else {}
             try:
                 estimate = fitted.estimate(data.y_proba_target, confidence_level, seed, **told)
             except ValueError as error:  # the method has no interval
                 estimate = fitted.estimate(data.y_proba_target, **told)
                 missing.append(fact("no_interval", error=str(error)))
         aim = Goal.of(costs, goal, data.classes)
+        # the other, as under covariate shift, and labelled history; decisions have neither
         if not by_decisions:
             if groups_val is not None:
                 name = argument("groups_val")
@@ -470,6 +462,7 @@ def assess(
             mean = evidence.fit_mean(fitted, data.classes, rows, labels, groups=groups, **given)
             if past is not None and past.n_groups < evidence.FEWEST_GROUPS:
                 groups = None  # too few to tell how groups differ: rows count
+        # all evidence, the verdict, and both in words
         case = Case(
             data,
             estimate,
@@ -545,16 +538,13 @@ class Verdicts:
         self.budget -= n_rows * (K + 10)
         if data.y_proba_val.decided is not None:
             return "leave"  # decisions cannot be adapted
-        rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
-        known: Any = {"source_label_priors": self.source_label_priors}
+        given = {"source_label_priors": self.source_label_priors}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if self._mean is None:
-                self._mean = evidence.fit_mean(None, data.classes, *rows[:2], **known)
-            test = None
-            with suppress(ValueError):  # too few rows
-                known |= {"classes": data.classes, "effect": False, "random_state": 0}
-                test = evidence.detect_shift(*rows, **known)
+                rows = data.y_proba_val, data.classes[data.y_val]
+                self._mean = evidence.fit_mean(None, data.classes, *rows, **given)
+            test = _test(data, given, 0, [], assumption=False)
             return Case(data, estimate, test, fitted=self._mean).ruling.verdict
 
 
@@ -617,8 +607,10 @@ class Case:
     estimate, mean : PriorEstimate
         Both readings of the target; decisions have no calibrated mean.
     kind : Kind
+    before : ndarray of shape (n_classes,)
+        Class shares before, of both readings.
     moved : float
-        How far the estimate moved from the shares before, in total variation.
+        How far the estimate moved from them, in total variation.
     promises : dict from action to Promise
         What actions gain by validation and predictions; empty for decisions.
     changed : float
@@ -712,7 +704,8 @@ class Case:
         target = evidence.act(estimate, mean, data.y_proba_target.values)
         validation = evidence.act(estimate, mean, rows, fitted.out_of_fold())
         assert mean.source_priors is not None
-        before, p, m = mean.source_priors, estimate.priors, mean.priors
+        self.before = before = mean.source_priors
+        p, m = estimate.priors, mean.priors
         self.moved = float(np.abs(p - before).sum() / 2)
         kind = Kind(1.0, 1.0, 1.0)  # nothing speaks against prior shift
         if data.classes.size <= MOST_CLASSES:
@@ -792,11 +785,11 @@ class Case:
         values, y = data.y_proba_val.values, data.y_val
         if self.mean is None:
             return found.fact_of_decisions() if found is not None and found.rejected else None
-        if data.n_target < FEWEST_TARGET_ROWS:
-            return fact("few_target_rows", n=data.n_target, least=FEWEST_TARGET_ROWS)
+        if data.n_target < 10:
+            return fact("few_target_rows", n=data.n_target, least=10)
         if (said := order_in_words(values, y, data.classes)) is not None:
             return fact("columns_swapped", text=said)
-        z, least = evidence.label_information(values, y), evidence.least_information(y.size)
+        z, least = evidence.label_information(values, y)
         if z is not None and z < least:
             if y.size < evidence.FEW_ROWS:
                 return fact("few_rows", n=y.size, least=evidence.FEW_ROWS)
@@ -824,10 +817,8 @@ class Case:
         Other changes can look like that, so it is a question, but enough to take nobody's word.
         """
         data, unlike = self.data, self.kind.unexplained
-        if self.mean is None or self.mean.source_priors is None:
-            return None
         rows = data.y_proba_val.values, data.y_val, data.y_proba_target.values
-        found = evidence.find_order(*rows, self.mean.source_priors, unlike)
+        found = evidence.find_order(*rows, self.before, unlike)
         if found is None:
             return None
         order, left = found
@@ -869,23 +860,15 @@ class Case:
         elif self.assumed and estimate.interval is not None:  # nothing else is possible, you say
             reading = estimate
         else:
-            reading = evidence.hedge_shares(
-                estimate,
-                mean,
-                self.kind,
-                supported=self.assumed or self.ruling.why == "helps",
-                n_val=self.data.y_val.size,
-                level=self.level,
-            )
+            supported, n_val = self.assumed or self.ruling.why == "helps", self.data.y_val.size
+            known = (estimate, mean, self.kind, n_val, self.level)
+            reading = evidence.hedge_shares(*known, supported=supported)
         if self.shares is None:
             return reading
         return evidence.shares_by_labels(reading, *self.shares, self.level)
 
     def facts(
-        self,
-        report: PriorEstimate,
-        diagnostics: evidence.Diagnostics | None,
-        missing: list[Fact],
+        self, report: PriorEstimate, diagnostics: evidence.Diagnostics | None, missing: list[Fact]
     ) -> Iterator[Fact]:
         """List what the verdict rests on, what is missing, and what would help if it is unclear."""
         data, estimate, mean, goal = self.data, self.estimate, self.mean, self.goal
@@ -938,15 +921,13 @@ class Case:
                 yield fact("as_on_validation", p_value=labels.p_value)
         if mean is not None:
             assert report.interval is not None
-            assert mean.source_priors is not None
             apart = np.abs(estimate.priors - mean.priors)
             k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
             low, high = report.interval[k].tolist()
-            shares = {"report": report.priors, "mean": mean.priors, "prior": estimate.priors}
-            shares["before"] = mean.source_priors
-            known = {name: float(of[k]) for name, of in shares.items()}
-            label = str(data.classes[k])
-            yield fact("readings", label=label, **known, low=low, high=high, level=level)
+            known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
+            known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
+            known |= {"before": float(self.before[k])}
+            yield fact("readings", **known, low=low, high=high, level=level)
             # where one of two classes is rare, accuracy says little
             if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < 0.05:
                 label, other = map(str, data.classes[np.argsort(report.priors)].tolist())
@@ -1076,10 +1057,8 @@ class Case:
             noise = np.diag(estimate.standard_error**2)
         adapted = evidence.adapt_rows(evidence.ungated(estimate), rows)
         known = (y, shares / shares.sum(), noise, self.level, goal.bounds)
-        before, after = (
-            evidence.expected_score(goal.scores(y, one), *known) for one in (rows, adapted)
-        )
-        return before, after
+        before = evidence.expected_score(goal.scores(y, rows), *known)
+        return before, evidence.expected_score(goal.scores(y, adapted), *known)
 
 
 def compare_recall(
@@ -1116,9 +1095,9 @@ def compare_recall(
 
 
 def _test(
-    data: Data, given: dict[str, Any], seed: Any, missing: list[Fact]
+    data: Data, given: dict[str, Any], seed: Any, missing: list[Fact], *, assumption: bool = True
 ) -> evidence.ShiftTest | None:
-    """Test for a shift and for nothing but a shift, unless that takes too long: then say so.
+    """Test for a shift, and for nothing but a shift, unless that takes too long: then say so.
 
     Of a side that is too large, a random part is tested.
     """
@@ -1135,7 +1114,8 @@ def _test(
         target = target.take(np.sort(rng.choice(target.shape[0], most, replace=False)))
     many = (y.size + target.shape[0]) * (K + 10) > MANY_NUMBERS
     known = {"classes": data.classes, "effect": False, "random_state": seed, **given}
-    known |= {"n_resamples": 199 if many else 999, "assumption": K <= MOST_CLASSES_OF_ASSUMPTION}
+    known |= {"n_resamples": 199 if many else 999}
+    known |= {"assumption": assumption and K <= MOST_CLASSES_OF_ASSUMPTION}
     try:
         return evidence.detect_shift(validation, data.classes[y], target, **known)
     except ValueError as error:

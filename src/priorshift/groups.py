@@ -62,9 +62,7 @@ from priorshift.border import (
     Table,
     as_decisions,
     check_choice,
-    check_count,
     check_outputs,
-    check_positive,
     check_proba,
     check_source_mass,
     column_of,
@@ -82,7 +80,7 @@ from priorshift.estimators.bounds import votes_of_validation
 from priorshift.estimators.data import require_decisions
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, score_bounds
-from priorshift.solvers import Mixture, Solutions, Status, invert, maximise, maximise_by_group
+from priorshift.solvers import Solutions, Status, invert, maximise_by_group
 from priorshift.text import brief, movers, text_table
 
 Pooling = float | Literal["auto"] | None
@@ -696,7 +694,9 @@ def estimate_groups(
                 f"priors count for; got {brief(pooling)}."
             )
         pooling = float(pooling)
-    request = IntervalRequest.of(confidence_level, 0, "asymptotic")
+    request = None
+    if confidence_level is not None:
+        request = IntervalRequest(confidence_level, method="asymptotic")
     if y_pred is not None:
         require_decisions(estimator, y_pred, y_proba)
         y_proba = as_decisions(y_pred, estimator.classes_)
@@ -807,18 +807,11 @@ def _from_posteriors(
     """Estimate the priors of groups from the posteriors of their rows."""
     _require_certificate(estimator)
     params: Any = estimator
-    budget: dict[str, Any] = {
-        "tol": check_positive(params.tol, "tol"),
-        "max_iter": check_count(params.max_iter, "max_iter"),
-    }
-    alpha, source, n = estimator._hyper_prior, estimator.source_priors_, y_proba.shape[0]
+    whole, source = estimator._estimate(y_proba), estimator.source_priors_
     scale = prior_ratio(np.ones_like(source), source)
-    solution = maximise(Mixture(y_proba, scale=scale, alpha=alpha), start=source, **budget)
-    estimator._warn_if_short(solution)
-    whole = estimator._result(solution.value, solution, n)
     possible = y_proba @ scale.astype(y_proba.dtype) > 0  # some priors explain these rows
     informative = np.bincount(codes, possible, names.size) > 0
-    pool, pooled, excess, solved = None, whole, alpha - 1, None
+    pool, pooled, excess, solved = None, whole, estimator._hyper_prior - 1, None
     if pooling:
         pool = _pool_posteriors(pooling, y_proba, names, codes, scale, whole.priors)
     if pool is not None and pool.variance > 0:
@@ -833,7 +826,8 @@ def _from_posteriors(
             scale=scale,
             excess=excess,
             start=pooled.priors,
-            **budget,
+            tol=params.tol,
+            max_iter=params.max_iter,
         )
     sizes = np.bincount(codes, minlength=names.size)
     return _gather(names, sizes, solved, informative, pool, whole, pooled)

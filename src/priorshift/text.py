@@ -114,11 +114,6 @@ def html_table(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str
     return f"<table>{head}<tbody>{body}</tbody></table>"
 
 
-def html_paragraphs(lines: Iterable[str]) -> str:
-    """Return lines as HTML paragraphs, escaped."""
-    return "".join(f"<p>{escape(line)}</p>" for line in lines)
-
-
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]], delimiter: str = ",") -> str:
     r"""Return rows as CSV.
 
@@ -202,7 +197,7 @@ def shown_names(classes: NDArray[Any]) -> NDArray[Any]:
     return np.array([shown_text(str(name)) or "(empty)" for name in classes.tolist()], object)
 
 
-def shown_text(text: str, *, keep_lines: bool = False) -> str:
+def shown_text(text: str) -> str:
     r"""Replace what neither UTF-8 nor XML can hold, and line breaks by spaces.
 
     Examples
@@ -210,8 +205,6 @@ def shown_text(text: str, *, keep_lines: bool = False) -> str:
     >>> shown_text("two\nlines, \x00")
     'two lines, \ufffd'
     """
-    if keep_lines:
-        return "\n".join(map(shown_text, text.splitlines()))
     return "".join(_shown_character(character) for character in text)
 
 

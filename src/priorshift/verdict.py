@@ -228,12 +228,7 @@ def judge(
 
 
 def judge_gain(
-    gain: Gain,
-    *,
-    shifted: bool,
-    obstacle: str | None = None,
-    worth: float = WORTH,
-    caution: float = CAUTION,
+    gain: Gain, *, shifted: bool, worth: float = WORTH, caution: float = CAUTION
 ) -> Ruling:
     """Say whether to adapt if each class looks as it did, as estimators assume.
 
@@ -242,8 +237,6 @@ def judge_gain(
     >>> judge_gain(Gain(0.05, 0.01), shifted=True)[:3]
     ('adapt', 'adapt', 'helps')
     """
-    if obstacle is not None:
-        return Ruling("unclear", "none", obstacle, gain)
     if gain.less(caution) > 0 and (shifted or gain.mean >= worth):
         return Ruling("adapt", "adapt", "helps", gain)
     if not shifted:

@@ -254,6 +254,8 @@ def test_keys_that_differ_or_repeat_are_refused(data, both, write, refuse):
     assert "--labels" in refuse(2, "estimate", *both, "--key", "filename")
 
 
-def test_without_validation_labels_of_the_target_are_enough(target, ask):
-    answer = ask("estimate", "--target", target, *LABELS)
+def test_without_validation_labels_of_the_target_are_enough(target, ask, refuse):
+    answer = ask("estimate", "--target", target, *LABELS, "--method", "ppi")
     assert answer["method"] == "ppi"
+    line = refuse(2, "estimate", "--target", target, *LABELS)
+    assert "ppi only --target-label-column" in line

@@ -45,7 +45,6 @@ def test_numbers_that_no_sum_of_probabilities_has_are_left_out(table, logits):
     [
         ("p", ["0", "1"], None, ("0", "1")),
         ("p", ["0.0", "1.0"], None, ("0", "1")),
-        ("p_ill", ["ill", "well"], None, ("well", "ill")),
         ("p", ["ill", "well"], "ill", ("well", "ill")),
         ("p", [], "yes", ("no", "yes")),
         ("p", [], "ill", ("not ill", "ill")),

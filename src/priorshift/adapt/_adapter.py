@@ -34,9 +34,8 @@ from priorshift.border import (
     check_numbers,
     check_outputs,
     check_priors,
-    check_proba,
     mark_adapted,
-    ordered,
+    read_proba,
     require_keys,
     some,
     warn_if_adapted,
@@ -191,8 +190,7 @@ class Adapter(FrozenArrays):
             A class per row.
         """
         adapted = self(y_proba, from_logits=from_logits)
-        predictions = check_proba(adapted, classes=self.classes)  # a frame, a tensor, 1-D
-        values = ordered(predictions, self.classes).values
+        values = read_proba(adapted, self.classes).values  # of a frame, a tensor, 1-D
         return self.classes[cheapest(values, self.costs)]
 
     def with_costs(self, costs: Any) -> Adapter:

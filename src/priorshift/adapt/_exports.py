@@ -27,8 +27,6 @@ from priorshift.text import brief
 if TYPE_CHECKING:
     from priorshift.adapt._adapter import Adapter
 
-Precision = Literal["float64", "float32"]
-
 
 def _maps(adapter: Adapter) -> list[tuple[CalibrationMap, float]]:
     """Return the calibration maps with their weights; none where nothing is calibrated."""
@@ -48,7 +46,7 @@ def to_onnx(
     path: str | PathLike[str] | None = None,
     *,
     from_logits: bool = False,
-    precision: Precision = "float64",
+    precision: Literal["float64", "float32"] = "float64",
 ) -> Any:
     """Return an ONNX model (opset 17), and optionally write it to a file (extra `onnx`).
 

@@ -140,27 +140,30 @@ def adapt_proba_interval(
         interval = [[np.nan, np.nan], interval]  # of the positive class; the other's follow
     source = check_priors(source_priors, names, "source_priors")
     check_source_mass(source, values, names)
-    drawn = None
     if draws is not None:
         drawn = ordered(check_proba(draws, "draws"), names, "draws").values.astype(np.float64)
         target_priors = drawn.mean(axis=0) if target_priors is None else target_priors
     target = check_priors(target_priors, names, "target_priors")
-    inverse = prior_ratio(np.ones(names.size), source)
-    if drawn is not None:
-        ends = None
-        if names.size == 2:  # which one number orders
-            ends = drawn[np.argsort(drawn[:, 1])[list(_ranks(drawn.shape[0], tail))]]
-    else:
+    ends, inverse = None, prior_ratio(np.ones(names.size), source)
+    if draws is None:
         bounds = _read_interval(interval, target, names)
-        ends = _end_priors(target, bounds)
-        if ends is None:
+        bounded = np.flatnonzero(~np.isnan(bounds[:, 0]))
+        if names.size == 2 or bounded.size == 1:  # one number determines all
+            k = bounded[-1]
+            others = np.where(np.arange(names.size) == k, 0.0, target)
+            if not others.any():
+                others = (np.arange(names.size) != k).astype(np.float64)
+            ends = (1 - bounds[k])[:, None] * (others / others.sum())
+            ends[:, k] = bounds[k]
+        else:
             drawn = _draw_priors(target, bounds, tail, random_state, names)
+    elif names.size == 2:  # which one number orders
+        ends = drawn[np.argsort(drawn[:, 1])[list(_ranks(drawn.shape[0], tail))]]
     if ends is not None:
         # every adapted probability is monotone between the two
         one, other = (reweight(values, ratio) for ratio in (ends * inverse) ** power)
         lower, upper = np.minimum(one, other), np.maximum(one, other)
     else:
-        assert drawn is not None
         lower, upper = _quantiles(values, (drawn * inverse) ** power, tail)
     proba = reweight(values, (target * inverse) ** power)
     lower, upper = np.minimum(lower, proba), np.maximum(upper, proba)
@@ -239,20 +242,6 @@ def _read_interval(interval: Any, priors: Vector, names: Labels) -> Vector:
             f"has {bounds[0].tolist()} and {names[1].item()!r} has {bounds[1].tolist()}; give one."
         )
     return bounds
-
-
-def _end_priors(priors: Vector, bounds: Vector) -> Vector | None:
-    """Return the two extreme vectors of priors if one number determines all; else None."""
-    bounded = np.flatnonzero(~np.isnan(bounds[:, 0]))
-    if priors.size > 2 and bounded.size > 1:
-        return None
-    k = bounded[-1]
-    others = np.where(np.arange(priors.size) == k, 0.0, priors)
-    if not others.any():
-        others = (np.arange(priors.size) != k).astype(np.float64)
-    ends = (1 - bounds[k])[:, None] * (others / others.sum())
-    ends[:, k] = bounds[k]
-    return ends
 
 
 def _draw_priors(

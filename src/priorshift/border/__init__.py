@@ -63,7 +63,6 @@ from priorshift.border.rows import (
     Rows,
     Table,
     draw_rows,
-    head,
     map_blocks,
     map_reduce,
     sample_rows,

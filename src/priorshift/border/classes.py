@@ -152,9 +152,9 @@ def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
 
 
 def read_decisions(
-    y_pred: ArrayLike, y: ArrayLike | None = None, classes: ArrayLike | None = None
+    y_pred: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
 ) -> tuple[Labels, Indices, Any]:
-    """Read decisions, and labels if there are any; return classes and both as positions in them.
+    """Read decisions and labels; return classes and both as positions in them.
 
     Without `classes`, the sorted decisions and labels name the classes.
 
@@ -166,21 +166,19 @@ def read_decisions(
     if isinstance(y_pred, Predictions):
         names, rows, encoded = read_labelled(y_pred, y, classes, tables=True)
         return names, rows.decided, encoded  # type: ignore[return-value]
-    decided = read_labels(y_pred, name="y_pred")
-    labels = None if y is None else read_labels(y)
-    if labels is not None and labels.size != decided.size:
+    decided, labels = read_labels(y_pred, name="y_pred"), read_labels(y)
+    if labels.size != decided.size:
         raise ValueError(
             f"y has {labels.size} labels but y_pred has {decided.size} decisions; give one of "
             "each per row."
         )
     if classes is None:
-        both = [decided] if labels is None else [decided, labels]
-        if len({each.dtype.kind == "U" for each in both}) == 2:
+        if (decided.dtype.kind == "U") != (labels.dtype.kind == "U"):
             raise ValueError(
                 f"y_pred and y have different types (y_pred: {some(decided[:3].tolist())}; y: "
-                f"{some(both[1][:3].tolist())}); use the same names in both."
+                f"{some(labels[:3].tolist())}); use the same names in both."
             )
-        names = np.unique(np.concatenate(both))
+        names = np.unique(np.concatenate([decided, labels]))
         if said := by_case(names):
             warn_user(said, PriorShiftWarning)
     else:
@@ -190,8 +188,7 @@ def read_decisions(
             f"y_pred and y know one class only ({some(names.tolist())}); name all classes with "
             "classes=."
         )
-    found = encode_labels(decided, names, "y_pred")
-    return names, found, None if labels is None else encode_labels(labels, names)
+    return names, encode_labels(decided, names, "y_pred"), encode_labels(labels, names)
 
 
 def as_decisions(y_pred: Any, classes: Labels) -> Predictions:
@@ -203,7 +200,7 @@ def as_decisions(y_pred: Any, classes: Labels) -> Predictions:
     >>> as_decisions(["b", "a"], np.array(["a", "b"])).decided
     array([1, 0])
     """
-    _, decided, _ = read_decisions(y_pred, classes=classes)
+    decided = encode_labels(read_labels(y_pred, name="y_pred"), classes, "y_pred")
     return Predictions.from_decisions(decided, classes.size)
 
 
@@ -464,8 +461,6 @@ def known_labels(
     if not rows.size:
         return nothing, nothing
     known = read_labels(labels[rows], name="the labelled part of y_target")
-    if known.dtype.kind == "f" and classes.dtype.kind in "iu" and (known % 1 == 0).all():
-        known = known.astype(np.int64)  # a column with NaN holds its whole numbers as floats
     return rows, encode_labels(known, classes, "the labelled part of y_target")
 
 

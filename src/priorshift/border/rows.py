@@ -280,13 +280,6 @@ def take_rows(rows: Rows, index: Indices | None = None) -> Floats:
     return np.concatenate(found) if found else np.empty((0, rows.shape[1]), rows.dtype)
 
 
-def head(rows: Rows, n_rows: int) -> Floats:
-    """Return the first rows as an array."""
-    if isinstance(rows, Table):
-        return rows.read(slice(0, min(n_rows, rows.shape[0])))
-    return rows[:n_rows]
-
-
 def map_blocks(function: Callable[[Floats], Floats], rows: Rows, n_columns: int) -> Rows:
     """Apply a function to rows: at once to an array, to the blocks of a table as they are read."""
     if not isinstance(rows, Table):

@@ -35,13 +35,7 @@ from priorshift.calibration.fitting import (
     fit_temperature,
     ridges_of,
 )
-from priorshift.calibration.likelihood import (
-    Family,
-    LabelLikelihood,
-    ScoreMap,
-    by_fold,
-    rebalance,
-)
+from priorshift.calibration.likelihood import Family, LabelLikelihood, ScoreMap, by_fold, rebalance
 from priorshift.calibration.maps import TINY, CalibrationAverage, CalibrationMap, floored_log
 
 FLOORS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)

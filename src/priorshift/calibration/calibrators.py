@@ -36,7 +36,6 @@ from priorshift.border import (
     check_sample_weight,
     column_of,
     encode_labels,
-    head,
     ordered,
     read_labels,
     row_blocks,
@@ -181,7 +180,7 @@ class _Calibrator(BaseEstimator):
         """Check probabilities, or logits; warn of logits that look like probabilities."""
         outputs = check_outputs(y_proba, from_proba=not self.logits, name=self._name, **how)
         if self.logits:
-            first = head(outputs.values, HEAD_ROWS)
+            first = outputs.values[:HEAD_ROWS]
             if first.min() >= 0 and (abs(first.sum(axis=1) - 1) <= SUM_TOLERANCE).all():
                 warn_user(
                     f"the rows that {type(self).__name__}(logits=True) got sum to 1, as "

@@ -22,12 +22,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from priorshift._typing import Vector
 from priorshift.border import check_choice, check_positive
-from priorshift.calibration.likelihood import (
-    LOG_SLOPES,
-    Family,
-    LabelLikelihood,
-    ScoreMap,
-)
+from priorshift.calibration.likelihood import LOG_SLOPES, Family, LabelLikelihood, ScoreMap
 
 DENSE_PARAMETERS, MATRIX_PARAMETERS = 1000, 200
 """Up to this many parameters, or of a matrix, the Hessian is formed; beyond that only its diagonal

@@ -17,13 +17,7 @@ import numpy as np
 from scipy.special import softmax
 
 from priorshift._typing import Floats, Vector
-from priorshift.border import (
-    SUM_TOLERANCE,
-    check_numbers,
-    map_blocks,
-    require_keys,
-    row_blocks,
-)
+from priorshift.border import SUM_TOLERANCE, check_numbers, map_blocks, require_keys, row_blocks
 
 TINY = float(np.finfo(np.float32).tiny)
 """The smallest normal float32, 1.2e-38: a smaller probability counts as this."""

@@ -72,7 +72,27 @@ def adapt(
     """Adapt predictions to estimated or known class priors; other columns are kept."""
     request = options.request_of(**named)
     file = None if output is None or str(output) == "-" else output
-    _check_usage(request, file, as_json, overwrite)
+    if request.adapter is not None:
+        settled = (
+            "labels known_priors source_priors source_label_priors method costs goal "
+            "target_label_column target_labels history_column"
+        )
+        given = ["validation"] if request.validation is not None else []
+        given += filter(options.was_typed, settled.split())
+        if given:
+            what = given[0].replace("_", "-")
+            raise click.UsageError(f"--adapter says how to adapt; leave out --{what}.")
+    if request.predicted_column is not None:
+        raise click.UsageError(
+            "decisions without probabilities cannot be adapted; use priorshift estimate for the "
+            "class shares."
+        )
+    suffix = options.target_suffix(request.target)
+    if file is None and (as_json or suffix not in (".csv", ".tsv")):
+        why = "--json takes stdout" if as_json else f"{suffix} is not text"
+        raise click.UsageError(f"name a file with --output: {why}.")
+    if file is not None:
+        options.check_copy(request, file, "--output", overwrite=overwrite)
     with (
         open_data(request) as data,
         _destination(data, method, decision_column, file) as partial,
@@ -105,41 +125,14 @@ def adapt(
     if sentence is not None:
         console.note(sentence)
     if shift.action == "calibrate":
-        settled = request.adapter is not None or request.assume_prior_shift
-        remedy = "" if settled else "; --assume-prior-shift adapts to the target's"
+        sure = request.adapter is not None or request.assume_prior_shift
+        remedy = "" if sure else "; --assume-prior-shift adapts to the target's"
         console.note(f"The class shares behind the probabilities are still validation's{remedy}.")
     for known in threshold_facts(shift, data.aim["costs"]):
         console.note(say(known))
     if as_json:
         contents: dict[str, Any] = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
         console.emit(console.document("adapt", verdict, **shift.to_dict(), **contents))
-
-
-def _check_usage(
-    request: options.Request, file: Path | None, as_json: bool, overwrite: bool
-) -> None:
-    """Refuse what cannot go together, before any work is done."""
-    if request.adapter is not None:
-        settled = (
-            "labels known_priors source_priors source_label_priors method costs goal "
-            "target_label_column target_labels history_column"
-        )
-        named = ["validation"] if request.validation is not None else []
-        if named := [*named, *filter(options.was_typed, settled.split())]:
-            what = named[0].replace("_", "-")
-            raise click.UsageError(f"--adapter says how to adapt; leave out --{what}.")
-    if request.predicted_column is not None:
-        raise click.UsageError(
-            "decisions without probabilities cannot be adapted; use priorshift estimate for the "
-            "class shares."
-        )
-    suffix = options.target_suffix(request.target)
-    if file is None and (as_json or suffix not in (".csv", ".tsv")):
-        why = "--json takes stdout" if as_json else f"{suffix} is not text"
-        raise click.UsageError(f"name a file with --output: {why}.")
-    if file is None:
-        return
-    options.check_copy(request, file, "--output", overwrite=overwrite)
 
 
 @contextmanager

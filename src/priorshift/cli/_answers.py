@@ -141,12 +141,10 @@ def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **name
         console.show_verdict(found)
 
     console.hand_out(comparison.to_dict(), columns, show, output, as_json, found, data.target)
-    told: dict[str, list[str]] = {}
-    for result in comparison.results:
-        for message in result.warnings:
-            told.setdefault(message, []).append(result.method)
-    for message, by in told.items():
-        console.note(f"Warning by {', '.join(by)}: {message}")
+    results = comparison.results
+    for message in dict.fromkeys(each for result in results for each in result.warnings):
+        by = ", ".join(result.method for result in results if message in result.warnings)
+        console.note(f"Warning by {by}: {message}")
 
 
 def compare_on(data: Data, methods: Sequence[str] | None = None) -> Comparison:

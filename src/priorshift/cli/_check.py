@@ -77,7 +77,8 @@ def _understand(paths: tuple[Path, ...], request: options.Request) -> list[dict[
         files, columns = settle_columns(request, files, () if known is None else known)
     else:
         with suppress(ValueError):  # it is said of the file
-            classes = read_decisions(read.read_decided(files[first], decided)[0], known)[0]
+            counted = read.read_decided(files[first], decided)[0]
+            classes = read_decisions(counted, counted if known is None else known)[0]
     found = []
     for at, (file, (text, column, where)) in enumerate(zip(files, said, strict=True)):
         is_target, problem, remarks = at != first, None, list(file.remarks)
@@ -85,7 +86,8 @@ def _understand(paths: tuple[Path, ...], request: options.Request) -> list[dict[
         try:
             if decided is not None:
                 counted, of = read.read_decided(file, decided)
-                names = read_decisions(counted, text)[0] if names is None else names
+                if names is None:
+                    names = read_decisions(counted, counted if text is None else text)[0]
                 counted = read.match_labels(counted, names, of)
                 n_rows = counted.size
             else:

@@ -22,7 +22,7 @@ from priorshift.assessment import Assessment, Verdicts, assess, following
 from priorshift.cli import _read as read
 from priorshift.cli._console import note
 from priorshift.cli._options import Request, was_typed
-from priorshift.cli._priors import names_in_costs, names_in_pairs, read_costs, read_priors
+from priorshift.cli._priors import names_in_pairs, read_costs, read_priors
 from priorshift.estimators import NoAdaptation, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.files import (
     PANDAS_INDEX,
@@ -54,6 +54,8 @@ class Data:
     classes : ndarray of shape (n_classes,)
     files : tuple of PredictionFile
         Validation, if there is one, and the target.
+    target : PredictionFile
+        The file to adapt.
     columns : tuple of str or None
         Class columns in the order of `classes`, if they have names.
     labelled : pair of Predictions and ndarray, or None
@@ -70,17 +72,13 @@ class Data:
     request: Request
     classes: Labels
     files: tuple[PredictionFile, ...]
+    target: PredictionFile
     columns: read.Columns
     labelled: tuple[border.Predictions, Labels] | None
     given: dict[str, Any]
     aim: dict[str, Any]
     known_priors: Vector | None
     adapter: Adapter | None
-
-    @property
-    def target(self) -> PredictionFile:
-        """The file to adapt."""
-        return self.files[-1]
 
     def validation(self, what: str) -> tuple[border.Predictions, Labels]:
         """Return predictions and labels of validation, which something needs."""
@@ -121,14 +119,12 @@ class Data:
         return labels if known.any() else None
 
     def suitable(self, method: str) -> PriorEstimator:
-        """Return the method; in place of a default, PPI without validation, CM-L for decisions."""
-        if not was_typed("method"):
-            if self.labelled is None and self.request.target_label_column is not None:
-                return get_estimator("ppi")
-            decisions = self.request.predicted_column is not None
-            if decisions and get_estimator(method).needs_probabilities:
-                return get_estimator("cm-l")
-        return get_estimator(method)
+        """Return the method; for decisions, CM-L in place of a default that needs probabilities."""
+        estimator = get_estimator(method)
+        decisions = self.request.predicted_column is not None
+        if decisions and estimator.needs_probabilities and not was_typed("method"):
+            return get_estimator("cm-l")
+        return estimator
 
     def fit(self, method: str) -> PriorEstimator:
         """Fit a method to validation or to what is known of the source."""
@@ -178,40 +174,42 @@ class Data:
             return _in_adapter(self.adapter), None
         if self.known_priors is not None:
             return self._known(self.known_priors), None
-        estimator, level = self.fit(method), self.request.confidence_level
+        estimator, request = self.fit(method), self.request
         found = self.assess(estimator)
         interval: dict[str, Any] = {}
-        if level is not None:
-            how = self.request.interval_method or "auto"
-            interval = {"confidence_level": level, "interval_method": how}
+        if request.confidence_level is not None:
+            interval["confidence_level"] = request.confidence_level
+            interval["interval_method"] = request.interval_method or "auto"
         # a method that can do without labels uses those that the user named for it only: others
         # may be there to judge it by
-        named = self.request.target_label_column is not None
-        needed = estimator.target_labels == "required"
+        needs_labels = estimator.target_labels == "required"
+        named = request.target_label_column is not None
+        # nothing is estimated twice, unless the assessment saw other labels, saw some rows only, or
+        # took all away with its verdict; a method that decides by itself would see the same rows
         if found is not None and (named or estimator.target_labels == "unused"):
-            # nothing is estimated twice, unless the assessment saw some rows only, or took all
-            # away with its verdict; a method that decides by itself would look at the same rows
             shift = found.estimate
-            whole = found.rows_looked_at == found.n_target and shift.strength > 0
-            if whole or shift.decision is not None:
-                if level is None:
+            complete = found.rows_looked_at == found.n_target and shift.strength > 0
+            if complete or shift.decision is not None:
+                if not interval:
                     nothing: Any = dict.fromkeys(INTERVAL)
                     return replace(shift, **nothing), found
                 if shift.interval is not None and interval["interval_method"] == "auto":
                     return shift, found
-        if needed and self.target_labels is None:
+        if needs_labels and self.target_labels is None:
             raise click.UsageError(
                 f"{estimator.name} needs labels of some target rows; name their column with "
                 "--target-label-column."
             )
-        if needed or (named and estimator.target_labels == "used"):
-            interval["y_target"] = self.target_labels
-        elif interval and estimator.needs_rows:
-            sample = sample_of(self.rows, "The interval is that of")  # wider than that of all rows
-            bounds = estimator.estimate(sample, random_state=0, **interval)
-            whole_estimate = bounds if sample is self.rows else estimator.estimate(self.rows)
-            return with_bounds(whole_estimate, bounds), found
-        return estimator.estimate(self.rows, random_state=0, **interval), found
+        if needs_labels or (named and estimator.target_labels == "used"):
+            labels = self.target_labels
+            return estimator.estimate(self.rows, random_state=0, y_target=labels, **interval), found
+        if not interval or not estimator.needs_rows:
+            return estimator.estimate(self.rows, random_state=0, **interval), found
+        # the interval of a sample is wider than that of all rows
+        sample = sample_of(self.rows, "The interval is that of")
+        bounds = estimator.estimate(sample, random_state=0, **interval)
+        whole = bounds if sample is self.rows else estimator.estimate(self.rows)
+        return with_bounds(whole, bounds), found
 
     def _known(self, priors: Vector) -> PriorEstimate:
         """Return the priors that the user gave."""
@@ -335,7 +333,7 @@ def _read_data(request: Request) -> Data:
     if request.costs is not None:
         costs = read_costs(request.costs, classes)
     given, aim = {"classes": classes, **priors}, {"costs": costs, "goal": request.goal}
-    return Data(request, classes, files, columns, labelled, given, aim, known, adapter)
+    return Data(request, classes, files, files[-1], columns, labelled, given, aim, known, adapter)
 
 
 def open_file(path: Path, request: Request) -> PredictionFile:
@@ -369,7 +367,7 @@ def settle_columns(
     known = tuple(filter(None, np.unique(labels).tolist())) or request.known_classes
     if not known:  # priors as NAME=VALUE name classes too
         given = (request.source_priors, request.source_label_priors, request.known_priors)
-        known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
+        known = max(map(names_in_pairs, given), key=len)
     files, columns = find_classes(opened, known, request)
     if request.adapter is not None:
         columns = known

@@ -82,7 +82,7 @@ def windows_of(
             file = open_file(path, data.request)
             if data.request.predicted_column is None:
                 (file,), _ = find_classes([file], data.classes.tolist(), data.request)
-            part = replace(data, files=(*data.files[:-1], file))
+            part = replace(data, target=file)
             yield path.name, part.read_rows(in_memory=True), part.target_labels
         return
     times = None

@@ -70,12 +70,6 @@ def names_in_pairs(text: str | None) -> tuple[str, ...]:
     return tuple(name for name, _ in _cut(text))
 
 
-def names_in_costs(text: str | None) -> tuple[str, ...]:
-    """Return the classes that `true:decided=cost,...` names."""
-    pairs = (pair.split(":") for pair in names_in_pairs(text) if pair.count(":") == 1)
-    return tuple(dict.fromkeys(name.strip() for names in pairs for name in names))
-
-
 def _cut(text: str) -> list[tuple[str, str]]:
     """Cut `name=value,...` into names and values; a name with commas is quoted, as in CSV."""
     cut = (pair.rpartition("=") for pair in next(csv.reader([text], skipinitialspace=True)))

@@ -100,10 +100,8 @@ def _count_faults(block: border.Block, rows: slice) -> list[tuple[int, int, bool
 
 def lacks(raw: NDArray[Any], nothing: tuple[str, ...] = ("",)) -> Mask:
     """Tell which cells hold nothing, or a word for it."""
-    cells = raw.astype(object)
-    return np.fromiter(
-        (border.is_missing(v) or str(v).strip() in nothing for v in cells), bool, raw.size
-    )
+    empty = (border.is_missing(v) or str(v).strip() in nothing for v in raw.astype(object))
+    return np.fromiter(empty, bool, raw.size)
 
 
 def text_labels(

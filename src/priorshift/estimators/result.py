@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,7 +47,6 @@ from priorshift.intervals import Estimand, IntervalKind, IntervalRequest, PriorI
 from priorshift.solvers import ADVICE, Status
 from priorshift.text import (
     at_level,
-    html_paragraphs,
     html_table,
     movers,
     number,
@@ -56,15 +55,13 @@ from priorshift.text import (
     points,
     text_table,
 )
+from priorshift.verdict import Action
 
 MAX_ROWS = 10
 """Classes shown by a repr; beyond that the top movers."""
 
 PER_CLASS = ("priors", "source_priors", "raw", "interval", "standard_error", "adapts_to")
 """What a dict holds as mappings from class."""
-
-Action = Literal["none", "calibrate", "adapt"]
-"""What `adapt` may do to predictions."""
 
 MADE_BY: dict[IntervalKind, str] = {
     "asymptotic": "standard errors of validation and target",
@@ -472,7 +469,8 @@ class PriorEstimate(FrozenArrays):
     def in_html(self) -> str:
         """Return the table of the priors, and notes on them, in HTML."""
         header, rows = priors_table(self)
-        return html_table(rows, header) + html_paragraphs(priors_notes(self))
+        notes = "".join(f"<p>{escape(note)}</p>" for note in priors_notes(self))
+        return html_table(rows, header) + notes
 
 
 def _in_order(by_class: Any, classes: list[Any], name: str) -> list[Any]:

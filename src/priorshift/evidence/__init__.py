@@ -15,13 +15,7 @@ from priorshift.evidence._actions import (
     ungated,
 )
 from priorshift.evidence._assumption import AssumptionTest, as_rows, check_assumption
-from priorshift.evidence._backtest import (
-    FEWEST_GROUPS,
-    Backtest,
-    backtest,
-    name_groups,
-    replay,
-)
+from priorshift.evidence._backtest import FEWEST_GROUPS, Backtest, backtest, name_groups, replay
 from priorshift.evidence._detect import ShiftTest, detect_shift
 from priorshift.evidence._diagnose import (
     FEW_ROWS,
@@ -31,6 +25,6 @@ from priorshift.evidence._diagnose import (
     expected_accuracy,
     expected_score,
 )
-from priorshift.evidence._information import label_information, least_information
+from priorshift.evidence._information import label_information
 from priorshift.evidence._kind import amplification, explain_by_priors, find_order
 from priorshift.evidence._shares import hedge_shares, shares_by_history, shares_by_labels

@@ -134,7 +134,9 @@ def promise(
     d = np.bincount(y, saved, K) / size
     deviation = (saved - d[y]) / size[y]
 
-    variance = np.array([_sum_of_squares(p[y] * deviation, groups) for p in shares])
+    variance = np.zeros(3)
+    for at_shares, p in enumerate(shares):
+        variance[at_shares] = _sum_of_squares(p[y] * deviation, groups)
     if goal.name != "balanced_accuracy":  # which weighs all classes alike
         variance[2] += d @ covariance @ d
     unchanged, by_mean, by_estimate = map(Gain, (shares @ d).tolist(), np.sqrt(variance).tolist())

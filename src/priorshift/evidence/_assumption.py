@@ -52,6 +52,7 @@ from priorshift.evidence._samples import (
     draw_signed,
     group_size,
     p_value,
+    ranks,
     read_samples,
     whiten_deviations,
     without_repeats,
@@ -62,9 +63,6 @@ from priorshift.words import Fact, fact, say
 N_RESAMPLES = 199
 MOST_ROWS = 50_000
 """Rows per side beyond which a random part of them is tested."""
-
-BORROWED = 10.0
-"""Rows that the noise of a class borrows from the rows decided for it."""
 
 NO_VARIANCE = 1e-14
 """Of a mean of features, which are of size 1: rounding alone."""
@@ -267,27 +265,6 @@ def as_rows(
     return classes, rows, as_decisions(y_pred_target, classes)
 
 
-def ranks(score: Vector, group: Indices) -> Vector:
-    """Return ranks within groups, scaled to (0, 1); equal scores share their mean rank.
-
-    Examples
-    --------
-    >>> ranks(np.array([0.3, 0.1, 0.3, 0.9]), np.array([0, 0, 0, 1]))
-    array([0.66666667, 0.16666667, 0.66666667, 0.5       ])
-    """
-    order = np.lexsort((score, group))
-    new_group = np.append(True, np.diff(group[order]) != 0)
-    first = np.flatnonzero(new_group | np.append(True, np.diff(score[order]) != 0))
-    tied = np.diff(np.append(first, order.size))
-    start = np.flatnonzero(new_group)
-    size = np.diff(np.append(start, order.size))
-    of_group = np.cumsum(new_group)[first] - 1
-    rank = (first - start[of_group] + tied / 2) / size[of_group]
-    found = np.empty(order.size)
-    found[order] = np.repeat(rank, tied)
-    return found
-
-
 class Comparison:
     """Functions of rows that tell how sure the classifier is, and their means on both sides.
 
@@ -346,7 +323,8 @@ class Comparison:
         ).round(MOST_DECIMALS)
         pooled = []
         for score in (top, runner_up):  # Legendre polynomials of ranks, of variance 1
-            t = 2 * ranks(score, predicted) - 1
+            lower, equal = ranks(score, predicted)
+            t = 2 * (lower + equal / 2) / np.bincount(predicted)[predicted] - 1
             pooled += [np.sqrt(3) * t, np.sqrt(5) * (3 * t**2 - 1) / 2]
         decided = np.bincount(predicted[:n], minlength=K), np.bincount(predicted[n:], minlength=K)
         # decisions with enough rows on either side are compared by themselves
@@ -363,8 +341,8 @@ def draw_deviations(found: Comparison, n_draws: int, rng: np.random.Generator) -
 
     The target's noise is that of rows of both sides, weighted to the estimated priors; that of
     validation is drawn per class, times a share whose square is :math:`p_k^2` plus its variance. A
-    class with few rows may show less spread than it has (15 rows that are all sure): `BORROWED`
-    rows' worth of its covariance come from all rows that are decided for it.
+    class with few rows may show less spread than it has (15 rows that are all sure): 10 rows'
+    worth of its covariance come from all rows that are decided for it.
     """
     samples, X, predicted = found.samples, found.features, found.predicted
     n, M, y, K = samples.class_counts, samples.n_target, samples.y_val, found.priors.size
@@ -375,7 +353,7 @@ def draw_deviations(found: Comparison, n_draws: int, rng: np.random.Generator) -
     )
     # a share of mean p has a mean square of p at the most
     square = np.minimum(found.priors**2 + found.variance, found.priors)
-    borrowed = BORROWED / (np.maximum(n - 1, 0) + BORROWED)
+    borrowed = 10 / (np.maximum(n - 1, 0) + 10)
     own = np.sqrt(square * (1 - borrowed) / np.maximum(n * (n - 1), 1))
     decided = np.bincount(predicted, minlength=K)
     others = np.sqrt(square * borrowed / np.maximum(n, 1) / np.maximum(decided - 1, 1))

@@ -22,21 +22,9 @@ from scipy.special import stdtrit
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
 from priorshift.adapt import IN_POINTS, Aim, Goal, GoalName
-from priorshift.border import (
-    Predictions,
-    as_generator,
-    read_groups,
-    read_labelled,
-    some,
-)
+from priorshift.border import Predictions, as_generator, read_groups, read_labelled, some
 from priorshift.estimators import PriorEstimator, as_estimator
-from priorshift.evidence._actions import (
-    Strata,
-    act,
-    fit_mean,
-    measure_gains,
-    rows_that_differ,
-)
+from priorshift.evidence._actions import Strata, act, fit_mean, measure_gains, rows_that_differ
 from priorshift.exceptions import missing
 from priorshift.text import plain
 from priorshift.verdict import SURE, WORTH, Action, Gain, Ruling, Verdict, take_best

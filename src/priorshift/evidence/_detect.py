@@ -20,12 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from priorshift._results import Finding
 from priorshift._typing import Vector
 from priorshift.adapt import total_variation
-from priorshift.border import (
-    as_generator,
-    check_level,
-    check_priors,
-    check_resamples,
-)
+from priorshift.border import as_generator, check_level, check_priors, check_resamples
 from priorshift.evidence._assumption import N_RESAMPLES, AssumptionTest, assumption_of
 from priorshift.evidence._samples import (
     SIDES,

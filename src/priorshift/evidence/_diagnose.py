@@ -468,18 +468,14 @@ def expected_accuracy(
     """
     confidence_level = check_level(confidence_level, "confidence_level")
     samples = read_samples(y_proba_val, y_val, y_proba_target, classes)
-    K, y = samples.classes.size, samples.y_val
+    names, y = samples.classes, samples.y_val
     if priors is None:
-        fitted = get_estimator("auto").fit(
-            Predictions.from_checked(samples.y_proba_val),
-            samples.classes[y],
-            classes=samples.classes,
-        )
+        fitted = get_estimator("auto").fit(samples.validation, samples.classes[y], classes=names)
         target = Predictions.from_checked(samples.y_proba_target)
         priors = fitted.estimate(target, confidence_level)
     estimate = priors if isinstance(priors, PriorEstimate) else None
-    known = check_priors(priors if estimate is None else estimate.priors, samples.classes, "priors")
-    shares, covariance = seen_shares(samples, known), np.zeros((K, K))
+    known = check_priors(priors if estimate is None else estimate.priors, names, "priors")
+    shares, covariance = seen_shares(samples, known), np.zeros((names.size, names.size))
     if estimate is not None:
         covariance, _ = resample(estimate, shares, samples)
     right = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)

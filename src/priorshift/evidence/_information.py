@@ -19,28 +19,22 @@ from priorshift._typing import Floats, Indices
 from priorshift.border import row_blocks
 
 
-def least_information(n: int) -> float:
-    """Return how many standard deviations show that predictions and n labels belong together.
-
-    Four: 1 in 30,000 shuffles has more. Few rows cannot show as much, so a correlation of 0.45 is
-    enough below 80 of them.
-    """
-    return min(4.0, 0.45 * math.sqrt(n))
-
-
-def label_information(y_proba: Floats, y: Indices) -> float | None:
+def label_information(y_proba: Floats, y: Indices) -> tuple[float | None, float]:
     r"""Return how many standard deviations labels match better than shuffled ones would.
 
     That is :math:`(T - \mu) / \sigma`, and 0 where all predictions are alike. None where all labels
-    are: nothing can be told of them.
+    are: nothing can be told of them. Beside it, how many show that both belong together: four, as 1
+    in 30,000 shuffles has more. Few rows cannot show as much, so a correlation of 0.45 is enough
+    below 80 of them.
 
     Examples
     --------
     >>> import numpy as np
     >>> y_proba = np.array([[0.9, 0.1], [0.2, 0.8]] * 50)
-    >>> round(label_information(y_proba, np.array([0, 1] * 50)), 2)
-    9.95
-    >>> abs(label_information(y_proba, np.array([0, 0, 1, 1] * 25))) < 0.01
+    >>> z, least = label_information(y_proba, np.array([0, 1] * 50))
+    >>> round(z, 2), least
+    (9.95, 4.0)
+    >>> abs(label_information(y_proba, np.array([0, 0, 1, 1] * 25))[0]) < 0.01
     True
     """
     n, K = y_proba.shape
@@ -54,8 +48,9 @@ def label_information(y_proba: Floats, y: Indices) -> float | None:
         of_rows += float(((block @ w) ** 2).sum())
     c = sums / n
     spread = float(w @ squares) - of_rows - n * float(w @ c**2) + n * float(w @ c) ** 2
+    least = min(4.0, 0.45 * math.sqrt(n))
     if n < 2 or w.max() == 1:
-        return None
+        return None, least
     if spread <= 1e-12 * n:
-        return 0.0
-    return (total - n * float(w @ c)) / math.sqrt(n / (n - 1) * spread)
+        return 0.0, least
+    return (total - n * float(w @ c)) / math.sqrt(n / (n - 1) * spread), least

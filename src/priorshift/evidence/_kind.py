@@ -26,6 +26,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from priorshift._typing import Floats, Indices, Vector
+from priorshift.evidence._samples import ranks
 from priorshift.solvers import simplex_least_squares
 from priorshift.verdict import Kind
 
@@ -116,11 +117,7 @@ def explain_by_priors(
 
 
 def find_order(
-    y_proba_val: Floats,
-    y_val: Indices,
-    y_proba_target: Floats,
-    before: Vector,
-    unexplained: float,
+    y_proba_val: Floats, y_val: Indices, y_proba_target: Floats, before: Vector, unexplained: float
 ) -> tuple[tuple[int, ...], float] | None:
     """Return an order of the target's columns that explains it far better, if there is one.
 
@@ -164,18 +161,11 @@ def _bin(y_proba_val: Floats, y_proba_target: Floats) -> tuple[Indices, Indices,
     else:
         decided, score = both.argmax(axis=1), both.max(axis=1)
         most = min(max(500 // K, 2), 5)  # one would fit any target
-    order = np.lexsort((score, decided))
-    count = np.bincount(decided, minlength=K if K > 2 else 1)
+    count = np.bincount(decided)
     n_bins = np.clip(count // 50, 1, most)
-    first = np.concatenate([[0], np.cumsum(count)[:-1]])
-    offset = np.concatenate([[0], np.cumsum(n_bins)[:-1]])
-    at = decided[order]
-    rank = np.arange(order.size) - first[at]
-    # ties share a bin: the rank of the first of them
-    fresh = np.concatenate([[True], (np.diff(at) != 0) | (np.diff(score[order]) != 0)])
-    rank = rank[np.maximum.accumulate(np.where(fresh, np.arange(order.size), 0))]
-    binned = np.empty(order.size, np.intp)
-    binned[order] = offset[at] + rank * n_bins[at] // count[at]
+    offset = np.cumsum(n_bins) - n_bins
+    lower, _ = ranks(score, decided)  # ties share a bin
+    binned = offset[decided] + lower * n_bins[decided] // count[decided]
     used, binned = np.unique(binned, return_inverse=True)
     n_val = len(y_proba_val)
     return binned[:n_val], binned[n_val:], used.size

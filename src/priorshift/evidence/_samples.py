@@ -43,13 +43,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift.border import (
-    Predictions,
-    read_labelled,
-    read_proba,
-    row_blocks,
-    row_slices,
-)
+from priorshift.border import Predictions, read_labelled, read_proba, row_blocks, row_slices
 from priorshift.counts import Confusion, DecisionCounts
 from priorshift.words import fact, say
 
@@ -133,6 +127,26 @@ def float_blocks(y_proba: Floats) -> Iterator[tuple[slice, Vector]]:
     n, K = y_proba.shape
     for rows in row_blocks(n, K, 2**23):
         yield rows, y_proba[rows].astype(np.float64)
+
+
+def ranks(score: Vector, group: Indices) -> tuple[Indices, Indices]:
+    """Return how many rows of the same group have a lower score, and how many the same one.
+
+    Examples
+    --------
+    >>> lower, equal = ranks(np.array([0.3, 0.1, 0.3, 0.9]), np.array([0, 0, 0, 1]))
+    >>> lower.tolist(), equal.tolist()
+    ([1, 0, 1, 0], [2, 1, 2, 1])
+    """
+    order = np.lexsort((score, group))
+    new_group = np.append(True, np.diff(group[order]) != 0)
+    first = np.flatnonzero(new_group | np.append(True, np.diff(score[order]) != 0))
+    tied = np.diff(np.append(first, order.size))
+    start = np.flatnonzero(new_group)[np.cumsum(new_group)[first] - 1]
+    lower, equal = np.empty((2, order.size), np.intp)
+    lower[order] = np.repeat(first - start, tied)
+    equal[order] = np.repeat(tied, tied)
+    return lower, equal
 
 
 # One precision ----------------------------------------------------------------------------------
@@ -242,14 +256,14 @@ def without_repeats(samples: Samples) -> tuple[Samples, int, int]:
     repeats; they are left out on both sides, which conditions both on the same event.
     """
     # rounded, so that saturated rows are equal in every precision
-    sides, n, K = (samples.y_proba_val, samples.y_proba_target), samples.n_val, samples.classes.size
-    predicted = np.concatenate([side.argmax(axis=1) for side in sides])
-    largest = np.concatenate([side.max(axis=1) for side in sides], dtype=np.float64)
+    val, target, n, K = samples.y_proba_val, samples.y_proba_target, samples.n_val, samples.q.size
+    predicted = np.concatenate([val.argmax(axis=1), target.argmax(axis=1)])
+    largest = np.concatenate([val.max(axis=1), target.max(axis=1)], dtype=np.float64)
     largest = largest.round(MOST_DECIMALS)
     # only rows with equal maxima can be equal: most often that leaves few to compare
     _, tie, ties = np.unique(largest, return_inverse=True, return_counts=True)
     maybe = np.flatnonzero(ties[tie] > 1)
-    tied = [sides[0][maybe[maybe < n]], sides[1][maybe[maybe >= n] - n]]
+    tied = [val[maybe[maybe < n]], target[maybe[maybe >= n] - n]]
     same = np.concatenate(tied, dtype=np.float64).round(MOST_DECIMALS) + 0.0  # -0.0 equals 0.0
     keys = same.view(np.dtype((np.void, same.dtype.itemsize * same.shape[1]))).ravel()
     _, first, group, size = np.unique(
@@ -289,9 +303,6 @@ def without_repeats(samples: Samples) -> tuple[Samples, int, int]:
 
 # Deviations, and their noise ----------------------------------------------------------------------
 
-ROUNDING = 1e-10
-"""Relative size up to which a variance is 0: such directions are left out."""
-
 WANTED_POWER, N_HALVINGS = 0.8, 12
 """How often a detectable departure is detected, and the halvings that find its size."""
 
@@ -328,7 +339,7 @@ def whiten(covariance: Vector, n_rows: int, least: float = 0.0) -> Vector:
     share = K / (K + n_rows)
     values, vectors = np.linalg.eigh((1 - share) * covariance + share * plain)
     # directions without variance, but for rounding, are left out
-    varies = values > max(ROUNDING * values[-1], 1e-24)
+    varies = values > max(1e-10 * values[-1], 1e-24)
     return vectors[:, varies] / np.sqrt(np.maximum(values[varies], least * values[-1]))
 
 

@@ -29,10 +29,10 @@ def hedge_shares(
     estimate: PriorEstimate,
     mean: PriorEstimate,
     kind: Kind,
-    *,
-    supported: bool,
     n_val: int,
     level: float,
+    *,
+    supported: bool,
 ) -> PriorEstimate:
     """Return shares between both readings, or the estimate where prior shift is supported."""
     before, p, m = mean.source_priors, estimate.priors, mean.priors
@@ -40,9 +40,8 @@ def hedge_shares(
     wider = kind.unexplained / 4
     low, high = (p, p) if estimate.interval is None else estimate.interval.T
     if supported:
-        return _with_bounds(
-            estimate, p, np.minimum(low, m) - wider, np.maximum(high, m) + wider, level
-        )
+        lower, upper = np.minimum(low, m) - wider, np.maximum(high, m) + wider
+        return _with_bounds(estimate, p, lower, upper, level)
     error = np.sqrt(before * (1 - before) * (1 / n_val + 1 / max(mean.n_target, 1)))
     reach = float(ndtri((1 + level) / 2)) * error
     m_low, m_high = (m, m) if mean.interval is None else mean.interval.T

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Mask, float_type
-from priorshift.border import Rows, Table, divided_by_sums, head, map_blocks, some, take_rows
+from priorshift.border import Rows, Table, divided_by_sums, map_blocks, some, take_rows
 from priorshift.files._resume import Partial
 
 
@@ -120,7 +120,10 @@ class PredictionFile(ABC):
 
     def read_head(self, n_rows: int, names: Sequence[str] | None) -> Floats:
         """Read the predictions of the first rows only, as they are stored."""
-        return head(self.read(names), n_rows)
+        rows = self.read(names)
+        if isinstance(rows, Table):
+            return rows.read(slice(0, min(n_rows, rows.shape[0])))
+        return rows[:n_rows]
 
     @abstractmethod
     def read_vector(self, name: str) -> NDArray[Any] | None:
@@ -152,8 +155,6 @@ class PredictionFile(ABC):
         renormalise: bool = False,
     ) -> Self:
         """Return the file with its columns called by their classes."""
-        if columns is not None and dict(columns) == {name: name for name in self.names or ()}:
-            columns = None
         meant = shallow_copy(self)  # what was read of it is not read again
         vars(meant).update(columns=columns, binary=binary, renormalise=renormalise)
         return meant

@@ -141,12 +141,8 @@ def _one_column(
     if len(stored) == 2:
         known, positive = stored, positive or stored[1]
     names = without_point(known) or tuple(known)
-    if positive is None and len(names) == 2:
-        told = [n for n in names if column is not None and match_columns([column], [n])]
-        if len(told) == 1:
-            positive = told[0]
-        elif set(names) in ({"0", "1"}, {"-1", "1"}, {"False", "True"}):
-            positive = max(names)
+    if positive is None and set(names) in ({"0", "1"}, {"-1", "1"}, {"False", "True"}):
+        positive = max(names)
     if positive is None:
         what = tables[0].where if column is None else f"{column!r} in {tables[0].where}"
         read = [table for table in named if table.kind == "proba"]
@@ -164,11 +160,9 @@ def _one_column(
         )
     others = [name for name in names if name != positive]
     if len(names) == 2 and len(others) == 2:
-        close = [name for name in names if name.lower() == positive.lower()]
-        hint = f" Did you mean {close[0]}?" if close else ""
         raise ValueError(
             f"{argument('positive_class')} {positive} is none of the labels, which are "
-            f"{some(names)}.{hint}"
+            f"{some(names)}."
         )
     if len(others) > 1:
         raise ValueError(

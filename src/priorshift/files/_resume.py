@@ -61,7 +61,8 @@ class Partial:
         that the next run needs.
         """
         if self.store is None:
-            yield from (piece for _, piece in make(0))
+            for _, piece in make(0):
+                yield piece
             return
         yield from (piece for _, piece in _stored(self.store, self.fingerprint))
         if not self.rows:

@@ -258,10 +258,11 @@ class GroupsDisplay(Display):
         G, K = self.priors.shape
         middle = short_percent(float(np.median(total_variation(self.priors, self.pooled))))
         text = f"{plural(G, 'group')}, {K:,} classes; median total variation from pooled {middle}"
-        shown = [f"the {self.MAX_GROUPS:,} groups that moved most"] if self.MAX_GROUPS < G else []
-        shown += (
-            [f"the {self.MAX_CLASSES:,} classes that vary most"] if self.MAX_CLASSES < K else []
-        )
+        shown = []
+        if self.MAX_GROUPS < G:
+            shown.append(f"the {self.MAX_GROUPS:,} groups that moved most")
+        if self.MAX_CLASSES < K:
+            shown.append(f"the {self.MAX_CLASSES:,} classes that vary most")
         return f"{text}\nshown: {', '.join(shown)}" if shown else text
 
 

@@ -259,15 +259,11 @@ def judge_checks(facts: Facts) -> dict[str, tuple[str, str]]:
             lights["calibration"] = "good", "Calibrated"
         else:
             lights["calibration"] = ("care", "Off") if error < 0.15 else ("poor", "Far off")
-    if facts.comparison is not None and facts.comparison.disagreement is not None:
-        ratio = facts.comparison.disagreement.ratio
-        lights["methods"] = (
-            ("good", "Agree")
-            if ratio <= 1.5
-            else ("poor", "Disagree")
-            if facts.comparison.disagreement.n_methods > 0.25 * len(facts.comparison.estimates)
-            else ("care", "Mostly agree")
-        )
+    comparison = facts.comparison
+    if comparison is not None and (odd := comparison.disagreement) is not None:
+        many = odd.n_methods > 0.25 * len(comparison.estimates)
+        doubt = ("poor", "Disagree") if many else ("care", "Mostly agree")
+        lights["methods"] = ("good", "Agree") if odd.ratio <= 1.5 else doubt
     return lights
 
 
@@ -426,7 +422,7 @@ def fill(
     about = {
         "title": shown_text(title),
         "created": when.isoformat(),
-        "command": None if command is None else shown_text(command, keep_lines=True),
+        "command": None if command is None else "\n".join(map(shown_text, command.splitlines())),
         "random_state": None if random_state is None else shown_text(str(random_state)),
         "versions": {
             "priorshift": __version__,
