@@ -17,13 +17,12 @@ from priorshift.border import (
     Block,
     Predictions,
     Rows,
-    check_proba,
     column_of,
     dense,
     known_labels,
     map_reduce,
-    ordered,
-    read_labels,
+    read_labelled,
+    read_proba,
     take_rows,
 )
 from priorshift.estimators import (
@@ -424,25 +423,16 @@ def compare(
         raise ValueError("methods is empty; name at least one, or leave it out for all.")
     for name in names:
         get_estimator(name)  # refuse a wrong name before anything runs
-    given = {
-        "source_priors": source_priors,
-        "source_label_priors": source_label_priors,
-        "classes": classes,
-    }
     # refuse bad data here, once; what a single method refuses is in its row
-    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
-    y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")
-    validation = check_proba(
-        y_proba_val,
-        "y_proba_val",
-        tables=True,
-        classes=classes,
-        labels=read_labels(y_val, None, "y_val"),
+    settled, validation, y = read_labelled(
+        y_proba_val, y_val, classes, name="y_proba_val", label_name="y_val", tables=True
     )
-    settled = NoAdaptation().fit(validation, y_val, **given).classes_
+    y_labels, given = settled[y], {"source_priors": source_priors, "classes": settled}
+    given["source_label_priors"] = source_label_priors
+    NoAdaptation().fit(validation, y_labels, **given)
     aim = Goal.of(costs, goal, settled)
-    target = check_proba(y_proba_target, tables=True, classes=settled)
-    target = ordered(target, settled, "y_proba_target")
+    y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")
+    target = read_proba(y_proba_target, settled, "y_proba_target", tables=True)
     labelled, index = known_labels(y_target, settled, target.shape[0])
     truth = np.bincount(index, minlength=settled.size) / index.size if index.size else None
     rows = target.values
@@ -461,7 +451,7 @@ def compare(
             warnings.simplefilter("always")
             start = time.perf_counter()
             try:
-                fitted = method.fit(validation, y_val, **given)
+                fitted = method.fit(validation, y_labels, **given)
                 estimate = fitted.estimate(target, **labels)
             except Exception as refusal:
                 known = type(method).__module__.startswith("priorshift.")

@@ -16,12 +16,11 @@ from priorshift.border import (
     Block,
     Predictions,
     as_decisions,
-    check_proba,
     dense,
     encode_labels,
     map_reduce,
-    ordered,
     read_labels,
+    read_proba,
 )
 from priorshift.compare import Comparison, Scores, score_adapted
 from priorshift.counts import Confusion
@@ -213,8 +212,7 @@ def _read(
             raise ValueError(f"y_{part} needs the predictions it belongs to: pass y_proba_{part}.")
         return None, None
     name = f"y_proba_{part}"
-    predictions = check_proba(y_proba, name, tables=part == "target", classes=classes)
-    predictions = ordered(predictions, classes, name)
+    predictions = read_proba(y_proba, classes, name, tables=part == "target")
     if y is None:
         return predictions, None
     labels = read_labels(y, predictions.shape[0], f"y_{part}")
