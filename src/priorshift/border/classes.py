@@ -464,8 +464,6 @@ def known_labels(
     if not rows.size:
         return nothing, nothing
     known = read_labels(labels[rows], name="the labelled part of y_target")
-    if known.dtype.kind == "f" and classes.dtype.kind in "iu" and (known % 1 == 0).all():
-        known = known.astype(np.int64)  # a column with NaN holds its whole numbers as floats
     return rows, encode_labels(known, classes, "the labelled part of y_target")
 
 
