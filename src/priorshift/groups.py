@@ -694,7 +694,9 @@ def estimate_groups(
                 f"priors count for; got {brief(pooling)}."
             )
         pooling = float(pooling)
-    request = IntervalRequest.of(confidence_level, 0, "asymptotic")
+    request = None
+    if confidence_level is not None:
+        request = IntervalRequest(confidence_level, method="asymptotic")
     if y_pred is not None:
         require_decisions(estimator, y_pred, y_proba)
         y_proba = as_decisions(y_pred, estimator.classes_)

@@ -255,7 +255,7 @@ def test_counts_of_hard_decisions_have_the_interval_of_their_rows(data, name, me
     estimator = fitted(name, data)
     counts = DecisionCounts.from_arrays(data[2], decision="hard")
     found = estimator.estimate_counts(counts)
-    request = IntervalRequest.of(0.9, 0, method, 60, False, "population")
+    request = IntervalRequest(0.9, 0, method, 60, False, "population")
     bounds = Bounds(estimator, found, request).by_counts(counts)
     rows = estimate(name, data, method, 0.9)
     np.testing.assert_allclose(bounds.interval, rows.interval)
@@ -294,7 +294,7 @@ def test_weighted_rows_that_were_only_counted_are_taken_as_even(data):
 def test_soft_counts_have_no_interval(data):
     scm = fitted("scm-l", data)
     counts = DecisionCounts.from_arrays(data[2], decision="soft")
-    request = IntervalRequest.of(0.9, 0, "auto", 60, False, "population")
+    request = IntervalRequest(0.9, 0, "auto", 60, False, "population")
     with pytest.raises(ValueError, match=r"summed probabilities .* use estimate\(y_proba"):
         Bounds(scm, scm.estimate_counts(counts), request).by_counts(counts)
 

@@ -21,6 +21,7 @@ ratio of priors, decisions change less, and rest less on the shares.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -147,9 +148,8 @@ class Reading(NamedTuple):
     beliefs: tuple[Belief, ...]
 
 
-def _variance(values: Any, beliefs: Sequence[Belief]) -> Any:
+def _variance(values: Any, weights: Sequence[float]) -> Any:
     """Return the variance of what each map says, by the weights of maps."""
-    weights = [one.weight for one in beliefs]
     mean = np.average(values, axis=0, weights=weights)
     return np.average((np.asarray(values) - mean) ** 2, axis=0, weights=weights)
 
@@ -183,7 +183,8 @@ def expected_gain(
             after[rows] = adapted[np.arange(adapted.shape[0]), y[rows]]
         difference = log_savings(sample.of_truth, after)
     saved = np.bincount(y, weight * difference, K)
-    n_changed, found = expected_savings(target, ratio, goal, [(target.calibrated, full)])
+    own = Belief(1.0, priors, target.calibrated)
+    n_changed, found = expected_savings(target, ratio, goal, [own], source_priors)
     mean, square = found[0]
     n = np.bincount(y, weight, K) + MODEL_SAMPLES
     d = (saved + MODEL_SAMPLES * mean) / n
@@ -194,13 +195,12 @@ def expected_gain(
         variance += float(d @ noise @ d)
     if beliefs:
         assert part is not None
-        accounts = [(one.y_proba, prior_ratio(one.priors, source_priors)) for one in beliefs]
-        _, found = expected_savings(part, ratio, goal, accounts)
-        gains = []
+        _, found = expected_savings(part, ratio, goal, beliefs, source_priors)
+        weights, gains = next(zip(*beliefs, strict=True)), []
         for one, (account, _) in zip(beliefs, found, strict=True):
             shares = one.priors if by_shares else priors
             gains.append(float(shares @ ((saved + MODEL_SAMPLES * account) / n)))
-        variance += float(_variance(gains, beliefs))
+        variance += float(_variance(gains, weights))
     n_target, gain = target.calibrated.shape[0], float(priors @ d)
     variance += max(float(priors @ square) - gain**2, 0.0) / n_target
     return ExpectedGain(gain, float(np.sqrt(variance)), n_changed / n_target)
@@ -216,20 +216,20 @@ def decide(y_proba: Floats, ratio: Vector, goal: Goal = ACCURACY) -> Indices:
 
 
 def expected_savings(
-    target: Target, ratio: Vector, goal: Goal, accounts: Sequence[tuple[Floats, Vector]]
+    target: Target, ratio: Vector, goal: Goal, beliefs: Sequence[Belief], source_priors: Vector
 ) -> tuple[int, list[tuple[Vector, Vector]]]:
-    """Return how many decisions adapting changes; by each account what it saves on each class.
+    """Return how many decisions adapting changes; by each belief what it saves on each class.
 
-    Savings are a mean and a mean square. An account are outputs, calibrated in some way, and the
-    ratio of priors that is believed: together they are posteriors. Adapting makes a difference on
-    the rows whose decision changes; for log loss on all rows.
+    Savings are a mean and a mean square. Posteriors are outputs, as a belief has them calibrated,
+    times its ratio of priors. Adapting makes a difference on the rows whose decision changes; for
+    log loss on all rows.
     """
     old = decide(target.y_proba, np.ones(ratio.size), goal)
     new = decide(target.calibrated, ratio, goal)
     changed, savings = np.flatnonzero(new != old), []
     rows = changed if goal.name != "log_loss" else np.arange(old.size)
-    for y_proba, believed in accounts:
-        n, K = y_proba.shape
+    for _, priors, y_proba in beliefs:
+        believed, (n, K) = prior_ratio(priors, source_priors), y_proba.shape
         mean, square, mass = np.zeros((3, K))
         for block in row_blocks(n, K):
             total = times(y_proba[block], believed)
@@ -377,7 +377,8 @@ class Auto(CalibratedMean):
         read = known or self._read(y_proba)
         shares = read.shares
         # whether shares differ from the source's beyond noise, all classes together
-        noise = np.sqrt(np.maximum(shares.covariance.diagonal(), 0.0)).sum()
+        whole = shares.noise + shares.jackknife
+        noise = np.sqrt(np.maximum(whole.diagonal(), 0.0)).sum()
         moved = bool(np.abs(shares.priors - source).sum() > 2 * noise)
         worth = WORTH * self._goal.cost_of_error(shares.priors)
         gains: dict[float, ExpectedGain] = {}
@@ -420,8 +421,10 @@ class Auto(CalibratedMean):
         solution = Solution(shares.priors, status, None, shares.n_iter)
         unseen = tuple(self.classes_[~self.confusion_.seen].tolist())
         result = self._result(shares.priors, solution, n, unseen_classes=unseen)
-        average, adapts = self._calibration.average, ruling.action == "adapt"
-        weights = dict(zip((one.name for one in average.maps), average.weights, strict=True))
+        average, adapts, weights = self._calibration.average, ruling.action == "adapt", {}
+        if adapts:
+            for one, weight in zip(average.maps, average.weights, strict=True):
+                weights[one.name] = weight
         bounds = gain.mean, gain.mean - reach, gain.mean + reach
         told = [str(headline(ruling, self._goal.name, bounds, unknown=unknown))]
         if adapts:
@@ -443,7 +446,7 @@ class Auto(CalibratedMean):
             "full_gain_se": float(gains[1.0].standard_error),
             "changed_decisions": float(gain.changed),
             "calibration": average.name if adapts else "none",
-            "calibration_weights": weights if adapts else {},
+            "calibration_weights": weights,
             "mismatch": self._mismatch,
             "raw_weight": self._raw_weight,
             "row_weight": shares.tempering,
@@ -457,14 +460,15 @@ class Auto(CalibratedMean):
                 f"validation is thin, {n_val:,} rows for {K:,} classes: intervals and the expected "
                 f"gain may be too sure. Label at least {THIN_ROWS} rows per class.",
             )
-        found = replace(
+        return replace(
             result,
             source_priors_from=self._balance.words,
+            calibrator=average if adapts else None,
             calibration=average,
+            strength=strength if adapts else 0.0,
             decision=decision,
             cautions=cautions,
-        ).with_action(ruling.action)
-        return replace(found, strength=strength) if adapts else found
+        )
 
     def _read(self, y_proba: Floats) -> Reading:
         """Estimate shares from calibrated outputs, and what each map would say by itself."""
@@ -521,17 +525,17 @@ class Auto(CalibratedMean):
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
         looked_at = sample_rows(y_proba)
         shares, calibrated, _, beliefs = known or self._read(looked_at)
-        spread = _variance([one.priors for one in beliefs], beliefs)
+        weights, priors, _ = zip(*beliefs, strict=True)
+        spread = _variance(priors, weights)
         sizes = looked_at.shape[0], len(self._calibration.folds)
         if not self.confusion_.seen.all():  # moments cannot tell of a class without labels
             return share_interval(found.priors, shares, spread, None, *sizes, request)
         sample = self._sample  # moments hold even if calibration does not
         votes = Votes.of(self._soft, calibrated, sample.y_proba, sample.y, sample.weight)
         error = 1 - request.confidence_level
-        ours, theirs = (
-            replace(request, confidence_level=1 - share * error)
-            for share in (1 - MOMENTS_SHARE, MOMENTS_SHARE)
-        )
+        ours, theirs = copy(request), copy(request)
+        ours.confidence_level = 1 - (1 - MOMENTS_SHARE) * error
+        theirs.confidence_level = 1 - MOMENTS_SHARE * error
         bounds = share_interval(found.priors, shares, spread, votes, *sizes, ours)
         return bounds.narrower(votes.interval(found.priors, theirs), found.priors)
 

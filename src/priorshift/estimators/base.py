@@ -242,7 +242,8 @@ class PriorEstimator(BaseEstimator):
         if rows is not None:
             if (said := order_in_words(rows.y_proba, rows.y, self.classes_)) is not None:
                 warn_user(said, PriorShiftWarning)
-            self._warn_of_mismatch(evidence)
+            if not (evidence.given or self.outputs in ("calibrated", "ignored")):
+                self._warn_of_mismatch(evidence)
         return self
 
     def partial_fit(
@@ -319,8 +320,6 @@ class PriorEstimator(BaseEstimator):
 
     def _warn_of_mismatch(self, evidence: Evidence) -> None:
         """Warn where the mean prediction cannot be the priors that the model was trained under."""
-        if evidence.given or self.outputs in ("calibrated", "ignored"):
-            return
         if (said := find_mismatch(evidence)) is not None:
             warn_user(
                 f"{said}. Here the mean prediction is taken for the priors that the model was "
@@ -428,7 +427,7 @@ class PriorEstimator(BaseEstimator):
         check_is_fitted(self)
         request, interval = None, None
         if confidence_level is not None:
-            request = IntervalRequest.of(
+            request = IntervalRequest(
                 confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
             )
         target, labels, named = read_target(
@@ -489,9 +488,11 @@ class PriorEstimator(BaseEstimator):
         array([0.6, 0.4])
         """
         check_is_fitted(self)
-        request = IntervalRequest.of(
-            confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
-        )
+        request = None
+        if confidence_level is not None:
+            request = IntervalRequest(
+                confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
+            )
         if isinstance(counts, DecisionCounts):
             return self._from_counts(counts, request)
         if self.needs_probabilities:
@@ -666,17 +667,17 @@ class PriorEstimator(BaseEstimator):
                 start = np.maximum(start, np.finfo(np.float64).tiny)  # no step ever leaves 0
                 return published[params.solver](problem, start, tol=tol, n_steps=max_iter)
         solution = maximise(problem, tol=tol, max_iter=max_iter, start=start)
-        self._warn_if_short(solution)
+        if solution.status == "not_converged":
+            self._warn_of_gap(solution)
         return solution
 
-    def _warn_if_short(self, solution: Solution) -> None:
+    def _warn_of_gap(self, solution: Solution) -> None:
         """Warn of a solution that fell short of its tolerance."""
-        if solution.status == "not_converged":
-            warn_user(
-                f"{self.name} is not certified after {solution.n_iter} passes: its gap is "
-                f"{solution.gap}; raise max_iter or tol.",
-                ConvergenceWarning,
-            )
+        warn_user(
+            f"{self.name} is not certified after {solution.n_iter} passes: its gap is "
+            f"{solution.gap}; raise max_iter or tol.",
+            ConvergenceWarning,
+        )
 
     def _only_unseen(self, target: Target) -> PriorEstimate:
         """Return the estimate of a target that has no class that validation saw."""

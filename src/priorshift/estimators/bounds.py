@@ -52,7 +52,7 @@ class Bounds:
         confusion, method = self.estimator.confusion_, self.request.method
         if not confusion.seen.all():
             if method == "bootstrap":
-                return self._by_resampling_rows(y_proba)
+                return self.by_resampling(y_proba)
             unseen = some(self.estimator.classes_[~confusion.seen].tolist())
             raise ValueError(
                 f"validation has no sample of class {unseen}, so a confusion matrix cannot say how "
@@ -60,25 +60,23 @@ class Bounds:
                 f"{_by('bootstrap')}, which trusts the predictions for that class."
             )
         if confusion.decision == "hard" or method == "bayesian":
-            return self._by_hard_counts(DecisionCounts.from_arrays(y_proba, decision="hard"))
-        if method == "bootstrap":
-            return self._by_resampling_moments(y_proba)
+            return self.by_counts(DecisionCounts.from_arrays(y_proba, decision="hard"))
         rows = self.estimator._labelled_rows()
+        if method == "bootstrap":  # resample validation within classes, and the target, as weights
+            target, K = self._in_memory(y_proba), rows.y_proba.shape[1]
+
+            def replicate(rng: np.random.Generator) -> Vector:
+                drawn, times = _redrawn(rows, K, rng), poisson_weights(target.shape[0], rng)
+                q = DecisionCounts.from_arrays(target, decision="soft", sample_weight=times)
+                return solve_linear(drawn.confusion("soft").conditional, q.frequencies)
+
+            q = DecisionCounts.from_arrays(target, decision="soft").frequencies
+            centre, n = solve_linear(confusion.conditional, q), target.shape[0]
+            return bootstrap_interval(replicate, centre, self.found.priors, n, self.request)
         known = (rows.y_proba, rows.y, rows.sample_weight)
         votes = Votes.of(confusion, y_proba, *known, self._temperature(rows).apply)
         self._warn_if_weak(votes)
         return votes.interval(self.found.priors, self.request)
-
-    def by_counts(self, counts: DecisionCounts) -> PriorInterval:
-        """Bound priors by counts of hard decisions on the target."""
-        refuse_wide(self.estimator, self.estimator.confusion_.counts)
-        if counts.decision != "hard":
-            raise ValueError(
-                "summed probabilities do not tell how much single rows differ, and an interval "
-                "needs that; use estimate(y_proba, confidence_level=...), or a method of hard "
-                "decisions such as CM-L, for which counts suffice."
-            )
-        return self._by_hard_counts(counts)
 
     def by_likelihood(self, y_proba: Rows) -> PriorInterval:
         """Bound priors by the likelihood of the posteriors, which assumes calibrated outputs.
@@ -92,7 +90,7 @@ class Bounds:
                 f"{_by('bootstrap')}, or CM-M and SCM-M for a posterior."
             )
         if request.method == "bootstrap":
-            bounds = self._by_resampling_rows(y_proba)
+            bounds = self.by_resampling(y_proba)
         else:
             source, mle = estimator.source_priors_, found.priors
             problem = posterior_problem(self._in_memory(y_proba), source)
@@ -100,10 +98,9 @@ class Bounds:
                 mle = maximise(problem, tol=0.01, start=found.priors).value
             noise = self._source_noise()
             bounds = likelihood_interval(problem, mle, found.priors, request, source, noise)
-        rows = estimator._evidence.rows
+        rows, labels = estimator._evidence.rows, estimator._evidence.best_labels
         if rows is None or rows.y is None:
             return bounds
-        labels = estimator._evidence.best_labels
         refuted = refute_calibration(
             rows.y_proba, rows.y, rows.sample_weight, labels, estimator.classes_
         )
@@ -117,16 +114,6 @@ class Bounds:
         warn_user(caution, PriorShiftWarning)
         return replace(bounds, caution=caution)
 
-    def by_resampling(self, y_proba: Rows) -> PriorInterval:
-        """Bound priors by a bootstrap of validation and target, for any estimator."""
-        asked = self.request
-        if asked.method in ("asymptotic", "bayesian") or asked.estimand == "sample":
-            raise ValueError(
-                f"{self.name} has intervals by bootstrap only, and of the population's share; use "
-                f"{_by('bootstrap')}."
-            )
-        return self._by_resampling_rows(y_proba)
-
     def _in_memory(self, y_proba: Rows) -> Floats:
         """Refuse a table where rows are read in any order."""
         if isinstance(y_proba, Table):
@@ -137,13 +124,20 @@ class Bounds:
             )
         return y_proba
 
-    def _by_hard_counts(self, counts: DecisionCounts) -> PriorInterval:
-        """Bound priors by counts of hard decisions.
+    def by_counts(self, counts: DecisionCounts) -> PriorInterval:
+        """Bound priors by counts of hard decisions on the target.
 
         Summed posteriors are no counts, so the posterior of soft methods is that of hard decisions
         as well. Where validation left no rows, all classes together say what a class does.
         """
         estimator, found, request = self.estimator, self.found, self.request
+        refuse_wide(estimator, estimator.confusion_.counts)
+        if counts.decision != "hard":
+            raise ValueError(
+                "summed probabilities do not tell how much single rows differ, and an interval "
+                "needs that; use estimate(y_proba, confidence_level=...), or a method of hard "
+                "decisions such as CM-L, for which counts suffice."
+            )
         target, seen = counts.frequencies * counts.n_samples, estimator.confusion_.seen
         if estimator.decision == "hard" and estimator._evidence.rows is None:
             validation = estimator.confusion_.in_samples()
@@ -214,26 +208,16 @@ class Bounds:
         share = weight * (estimator.source_label_priors_ / np.maximum(mass, 1e-300))[rows.y]
         return SourceNoise(rows.y_proba, share, rows.y)
 
-    def _by_resampling_moments(self, y_proba: Rows) -> PriorInterval:
-        """Resample validation within classes, and the target, as weights of what is summed."""
-        estimator, target = self.estimator, self._in_memory(y_proba)
-        rows, K, n = estimator._labelled_rows(), estimator.classes_.size, target.shape[0]
-
-        def replicate(rng: np.random.Generator) -> Vector:
-            drawn = Validation(rows.y_proba, rows.y, _redrawn(rows, K, rng)).confusion("soft")
-            times = poisson_weights(n, rng)
-            q = DecisionCounts.from_arrays(target, decision="soft", sample_weight=times)
-            return solve_linear(drawn.conditional, q.frequencies)
-
-        q = DecisionCounts.from_arrays(target, decision="soft").frequencies
-        centre = solve_linear(estimator.confusion_.conditional, q)
-        return bootstrap_interval(replicate, centre, self.found.priors, n, self.request)
-
-    def _by_resampling_rows(self, y_proba: Rows) -> PriorInterval:
+    def by_resampling(self, y_proba: Rows) -> PriorInterval:
         """Resample rows, fit and estimate again: for any estimator, one copy of rows per thread.
 
         Validation keeps its class sizes where decisions are compared by class.
         """
+        if self.request.method not in ("auto", "bootstrap") or self.request.estimand == "sample":
+            raise ValueError(
+                f"{self.name} has intervals by bootstrap only, and of the population's share; use "
+                f"{_by('bootstrap')}."
+            )
         estimator, found, target = self.estimator, self.found, self._in_memory(y_proba)
         evidence = estimator._evidence
         rows = evidence.rows
@@ -249,7 +233,7 @@ class Bounds:
         def replicate(rng: np.random.Generator) -> Vector:
             replica = copy(estimator)
             if rows is not None:
-                drawn = Validation(rows.y_proba, rows.y, _redrawn(rows, n_strata, rng))
+                drawn = _redrawn(rows, n_strata, rng)
                 replica._settle(evidence.count(drawn, estimator.decision))
             times = poisson_weights(n, rng)
             if warm:  # from near the answer, and uncopied
@@ -263,16 +247,17 @@ class Bounds:
         return bootstrap_interval(replicate, found.priors, found.priors, n, self.request)
 
 
-def _redrawn(rows: Validation, n_strata: int | None, rng: np.random.Generator) -> Vector:
-    """Return weights of validation rows that are drawn again, within classes if there are any."""
+def _redrawn(rows: Validation, n_strata: int | None, rng: np.random.Generator) -> Validation:
+    """Return validation drawn again, by weights of its rows; within classes if there are any."""
     if rows.y is None or n_strata is None:
         weight = poisson_weights(rows.y_proba.shape[0], rng)
     else:
         weight = stratified_weights(rows.y, n_strata, rng)
-    if rows.sample_weight is None:
-        return weight
-    weight = weight * rows.sample_weight
-    return weight if weight.any() else rows.sample_weight  # none but rows of weight 0 were drawn
+    if rows.sample_weight is not None:
+        weight = weight * rows.sample_weight
+        if not weight.any():  # none but rows of weight 0 were drawn
+            weight = rows.sample_weight
+    return Validation(rows.y_proba, rows.y, weight)
 
 
 def refuse_wide(estimator: "PriorEstimator", values: Any) -> None:

@@ -19,7 +19,6 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import (
     DENSE_CLASSES,
     Block,
-    LockFree,
     Predictions,
     Rows,
     SparseTable,
@@ -36,7 +35,6 @@ from priorshift.border import (
     dense,
     encode_labels,
     known_labels,
-    map_reduce,
     ordered,
     read_decisions,
     read_labelled,
@@ -179,12 +177,12 @@ class Target:
         counts = DecisionCounts.from_arrays(y_proba, decision=decision, sample_weight=weight)
         return cls(seen, np.where(seen, 0.0, priors), counts, y_proba, weight)
 
-    @LockFree
+    @property
     def size(self) -> float:
         """Number of rows of classes that were seen."""
         if self.weight is None:
             return self.counts.n_samples
-        return float(map_reduce(partial(_sum_weight, self.weight), self.y_proba))
+        return float(self.counts.counts.sum())
 
     @property
     def empty(self) -> bool:
@@ -208,10 +206,6 @@ def _chance_of_seen(unseen: Vector, all_classes: Vector, block: Block) -> Vector
     of_unseen = times(block, unseen).astype(np.float64)
     of_any = times(block, all_classes).astype(np.float64)
     return 1 - np.divide(of_unseen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
-
-
-def _sum_weight(weight: Callable[[Block], Vector], block: Block, _: slice) -> float:
-    return float(weight(block).sum())
 
 
 class TargetLabels(NamedTuple):
@@ -421,7 +415,11 @@ def read_evidence(
             predictions = check_proba(y_proba, tables=True, classes=classes)
             names = settle_classes(predictions, classes=classes)
             predictions = ordered(predictions, names)
-        values = as_taken(method, predictions.values, kept=method._keeps_rows)
+        values: Any = predictions.values
+        if isinstance(values, SparseTable):
+            values = as_taken(method, values, kept=method._keeps_rows)
+        if method._keeps_rows:
+            values = take_rows(values)
         weight = check_sample_weight(sample_weight, values.shape[0])
         checked = predictions if values is predictions.values else None
         rows, named = Validation(values, labels, weight, checked), predictions.named
@@ -477,7 +475,9 @@ def read_target(
         y_proba = y_proba if y_pred is None else as_decisions(y_pred, classes)
     warn_if_adapted(y_proba)
     predictions = read_proba(y_proba, classes, tables=True, named=named)
-    values = as_taken(method, predictions.values)
+    values = predictions.values
+    if isinstance(values, SparseTable):
+        values = as_taken(method, values)
     if not decided and (source := method._denominator) is not None:
         check_source_mass(source, values, classes, origin=method.source_priors_from_)
     named, n = named or predictions.named, values.shape[0]
@@ -532,15 +532,12 @@ def require_room(method: "PriorEstimator", K: int) -> None:
         )
 
 
-def as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> Any:
-    """Return predictions in the form that the method can use, or say which methods can.
+def as_taken(method: "PriorEstimator", values: SparseTable, *, kept: bool = False) -> Rows:
+    """Return sparse predictions in the form that the method can use, or say which methods can.
 
-    Sparse ones of more than `DENSE_CLASSES` classes only wide methods can. Up to there, a method
-    that does not take sparse rows reads them as arrays, a few at a time; rows that it keeps must be
-    few, and become one array.
+    Those of more than `DENSE_CLASSES` classes only wide methods can. Up to there, a method that
+    does not take sparse rows reads them as arrays, a few at a time; rows that it keeps must be few.
     """
-    if not isinstance(values, SparseTable):
-        return take_rows(values) if kept else values
     n, K = values.shape
     require_room(method, K)
     if kept and n * K > MOST_CELLS:
@@ -549,8 +546,7 @@ def as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> A
             f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
             "such as SCM-L."
         )
-    rows = values if method._takes_sparse else dense(values)
-    return take_rows(rows) if kept else rows
+    return values if method._takes_sparse else dense(values)
 
 
 @dataclass(frozen=True)

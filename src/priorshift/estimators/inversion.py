@@ -184,7 +184,8 @@ class BBSE(PriorEstimator):
         condition = self._condition(J, target.seen)
         regular = bool(np.isfinite(condition["condition_number"]))
         raw, solution = self._solve_ratio(J, target.counts.frequencies, source, regular)
-        self._warn_if_short(solution)
+        if solution.status == "not_converged":
+            self._warn_of_gap(solution)
         as_priors = target.complete(raw * source)
         if self.solver == "certified":
             warn_of_clipping(self, raw, target, NO_FIT)

@@ -203,7 +203,8 @@ class GLS(PriorEstimator):
                 strength = check_positive(self.shrinkage, "shrinkage") if self.shrinkage else 0.0
                 variance = 1 / strength if strength else np.inf
             solution = shrunk_least_squares(C, q, Sigma, guess, spread, variance, tol=tol)
-        self._warn_if_short(solution)
+        if solution.status == "not_converged":
+            self._warn_of_gap(solution)
         with single_threaded_blas():
             condition = self._condition(C, target.seen)
         return self._result(

@@ -177,7 +177,7 @@ def get_estimator(name: str, **params: Any) -> PriorEstimator:
         )
     cls = _ESTIMATORS[name]
     known = cls._get_param_names()
-    if strange := [given for given in params if given not in known]:
+    if strange := sorted(params.keys() - set(known)):
         raise TypeError(
             f"{cls.__name__} has no parameter {some(strange)}; "
             + (f"it has {some(known)}." if known else "leave params out.")

@@ -66,11 +66,6 @@ class Shares:
     converged: bool
     doubt: Vector | float = 0.0
 
-    @property
-    def covariance(self) -> Vector:
-        """The whole covariance."""
-        return self.noise + self.jackknife
-
     def mixed(self, other: "Shares", share: float) -> "Shares":
         """Give another estimate a share in this one; where they differ is uncertain."""
         apart = other.priors - self.priors

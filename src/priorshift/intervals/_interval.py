@@ -35,48 +35,30 @@ Replicate = Callable[[np.random.Generator], Vector]
 """Draws resampling weights from its own generator, and returns the estimate under them."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class IntervalRequest:
     """The interval that `estimate` was asked for, checked."""
 
     confidence_level: float  # nominal coverage, inside (0, 1)
-    rng: np.random.Generator  # for resamples and posterior draws
+    rng: Any = None  # for resamples and posterior draws: what `random_state` accepts
     method: IntervalMethod = "auto"
     n_resamples: int = 300  # of a bootstrap, or draws kept of a posterior
     simultaneous: bool = False  # whether the level holds for all classes together
     estimand: Estimand = "population"  # or "sample": the share in these very rows
 
-    @classmethod
-    def of(
-        cls,
-        confidence_level: Any,
-        random_state: Any = None,
-        method: Any = "auto",
-        n_resamples: Any = 300,
-        simultaneous: Any = False,
-        estimand: Any = "population",
-    ) -> "IntervalRequest | None":
-        """Check what a user asked for; without a level, that is no interval."""
-        if confidence_level is None:
-            return None
-        confidence_level = check_level(confidence_level, "confidence_level")
-        check_choice(method, INTERVAL_METHODS, "interval_method")
-        check_choice(estimand, get_args(Estimand), "estimand")
-        check_choice(simultaneous, (True, False), "simultaneous")
-        if method == "bootstrap" and estimand == "sample":
+    def __post_init__(self) -> None:
+        self.confidence_level = check_level(self.confidence_level, "confidence_level")
+        check_choice(self.method, INTERVAL_METHODS, "interval_method")
+        check_choice(self.estimand, get_args(Estimand), "estimand")
+        check_choice(self.simultaneous, (True, False), "simultaneous")
+        if self.method == "bootstrap" and self.estimand == "sample":
             raise ValueError(
                 "a bootstrap resamples the target, so it describes only the population; for "
                 "estimand='sample' use interval_method='asymptotic' or 'bayesian'."
             )
+        self.rng = as_generator(self.rng)
         # quantiles in the tails of fewer than 20 draws are meaningless
-        return cls(
-            confidence_level,
-            as_generator(random_state),
-            method,
-            check_count(n_resamples, "n_resamples", 20, MOST_DRAWS),
-            bool(simultaneous),
-            estimand,
-        )
+        self.n_resamples = check_count(self.n_resamples, "n_resamples", 20, MOST_DRAWS)
 
     def level(self, n_classes: int) -> float:
         r"""Return the level that each class needs: :math:`\gamma^{1/K}` (Šidák) if simultaneous.

@@ -107,14 +107,39 @@ class Votes:
         weight = np.ones(y.size) if sample_weight is None else sample_weight
         n = confusion.class_weights**2 / np.bincount(y, weight**2, confusion.class_weights.size)
         (n_target, K), decision = y_proba_target.shape, confusion.decision
+        precise = K < MANY_CLASSES or y_proba.dtype != np.float32
+        precision: Any = np.float64 if precise else np.float32
+
+        def kernel(part: slice) -> tuple[Vector, Vector, Vector]:
+            """Sum votes, squares and cubes by class, as labelled and as predicted."""
+            own, model, mass = np.zeros((3, K, K)), np.zeros((3, K, K)), np.zeros(K)
+            for rows in row_blocks(part, K, 2**23):
+                block, w, size = y_proba[rows], weight[rows], rows.stop - rows.start
+                of_class = csr_array((w, y[rows], np.arange(size + 1)), shape=(size, K)).T
+                likely = block if recalibrate is None else recalibrate(block)
+                likely = (likely * w[:, None]).astype(np.float64, copy=False).T
+                mass += likely.sum(axis=1)
+                likely = likely.astype(precision, copy=False)
+                votes = _decide(block, B.astype(precision, copy=False), decision)
+                power = votes.copy()
+                for i in range(3):
+                    own[i] += of_class @ power
+                    model[i] += likely @ power
+                    power *= votes
+            return own, model, mass
+
         with single_threaded_blas():
-            model = model_columns(y_proba, weight, decision)
-            B = invert((n * confusion.conditional + JOINED_ROWS * model) / (n + JOINED_ROWS))
-            moments = _moments_by_class(y_proba, y, weight, recalibrate, B, decision)
-            kernel = partial(_sum_votes, B=B, decision=decision)
-            sums = map_reduce(kernel, y_proba_target, work=n_target * K**2 / 16)
+            C = n * confusion.conditional + JOINED_ROWS * model_columns(y_proba, weight, decision)
+            B = invert(C / (n + JOINED_ROWS))
+            parts = map_rows(kernel, y.size, work=y.size * K**2 / 16, n_parts=2)
+            of_target = partial(_sum_votes, B=B, decision=decision)
+            sums = map_reduce(of_target, y_proba_target, work=n_target * K**2 / 16)
+        summed: Any = map(sum, zip(*parts, strict=True))
+        own, model, mass = summed
+        own /= np.bincount(y, weight, minlength=K)[:, None]
+        model /= np.maximum(mass, np.finfo(np.float64).tiny)[:, None]
         mean, square = sums / n_target
-        return cls._of_moments(mean, square, *moments, n_target, n)
+        return cls._of_moments(mean, square, own, model, n_target, n)
 
     @classmethod
     def _of_moments(
@@ -199,13 +224,11 @@ class Votes:
         others, labels = _others(np.maximum(self.raw, 0)), (1.0 if population else 0.0) / M
         raw = (1 - CLIPPED) * self.raw + CLIPPED * np.clip(self.raw, 0, 1)
 
-        def of_both(power: int, moments: Vector) -> tuple[Vector, Vector]:
-            """Return what a class itself adds, and what the others do that share the rest."""
-            return np.diagonal(moments), np.einsum("mk,km->m", others**power, moments)
-
-        own, by_others = (part / M for part in of_both(1, self.within))
-        variance = of_both(2, self.within / n[:, None])
-        skewness = of_both(3, self.skewness / n[:, None] ** 2)
+        # of each moment, what a class itself adds, and what the others do that share the rest
+        T, noise, third = self.within / M, self.within / n[:, None], self.skewness / n[:, None] ** 2
+        own, by_others = np.diagonal(T), np.einsum("mk,km->m", others, T)
+        variance = np.diagonal(noise), np.einsum("mk,km->m", others**2, noise)
+        skewness = np.diagonal(third), np.einsum("mk,km->m", others**3, third)
         # a target more diverse than these classes explain is as noisy as it looks
         seen = self.target_variance / M if population else np.zeros_like(raw)
         excess = np.maximum(seen - labels * raw * (1 - raw) - raw * own - (1 - raw) * by_others, 0)
@@ -258,43 +281,6 @@ def _sum_votes(block: Floats, _: slice, *, B: Vector, decision: Decision) -> Vec
     """Return the sum of each vote and of its square."""
     votes = _decide(block, B, decision)
     return np.array([votes.sum(axis=0), np.einsum("im,im->m", votes, votes)])
-
-
-def _moments_by_class(
-    y_proba: Floats,
-    y: Indices,
-    weight: Vector,
-    recalibrate: Recalibrate | None,
-    B: Vector,
-    decision: Decision,
-) -> tuple[Vector, Vector]:
-    """Return mean vote, square and cube by class, as labelled and as predicted: (3, K, K) each."""
-    n, K = y_proba.shape
-    few = K < MANY_CLASSES or y_proba.dtype != np.float32
-    precision: Any = np.float64 if few else np.float32
-
-    def kernel(part: slice) -> tuple[Vector, Vector, Vector]:
-        own, model, mass = np.zeros((3, K, K)), np.zeros((3, K, K)), np.zeros(K)
-        for rows in row_blocks(part, K, 2**23):
-            block, w, size = y_proba[rows], weight[rows], rows.stop - rows.start
-            of_class = csr_array((w, y[rows], np.arange(size + 1)), shape=(size, K)).T
-            likely = block if recalibrate is None else recalibrate(block)
-            likely = (likely * w[:, None]).astype(np.float64, copy=False).T
-            mass += likely.sum(axis=1)
-            likely = likely.astype(precision, copy=False)
-            votes = _decide(block, B.astype(precision, copy=False), decision)
-            power = votes.copy()
-            for i in range(3):
-                own[i] += of_class @ power
-                model[i] += likely @ power
-                power *= votes
-        return own, model, mass
-
-    parts = map_rows(kernel, n, work=n * K**2 / 16, n_parts=2)
-    own, model, mass = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
-    own /= np.bincount(y, weight, minlength=K)[:, None]
-    model /= np.maximum(mass, np.finfo(np.float64).tiny)[:, None]
-    return own, model
 
 
 def unmixing(C: Vector, q: Vector, n_target: float) -> Vector:
