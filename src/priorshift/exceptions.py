@@ -7,17 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 
-from sklearn.exceptions import ConvergenceWarning
-
-__all__ = [
-    "ConvergenceWarning",
-    "KeptRowsWarning",
-    "PriorShiftWarning",
-    "argument",
-    "missing",
-    "use_names",
-    "warn_user",
-]
+from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
 
 _names: ContextVar[Mapping[str, str]] = ContextVar("_names", default=MappingProxyType({}))
 
