@@ -557,6 +557,17 @@ def test_the_table_and_the_sentence_show_the_share_to_report():
     np.testing.assert_array_equal(report.source_priors, found.estimate.source_priors)
 
 
+def test_shares_of_a_target_that_is_all_labelled_are_counted(shifted):
+    y_proba_val, y_val, y_proba, y = (part[:400] for part in shifted)
+    found = ps.assess(y_proba_val, NAMES[y_val], y_proba, classes=NAMES, y_target=NAMES[y])
+    report = found.shares_to_report
+    np.testing.assert_allclose(report.priors, np.bincount(y, minlength=NAMES.size) / y.size)
+    assert found.say("readings").endswith("(counted: every row has a label).")
+    assert "(" not in found.say("measured")
+    assert "interval" not in report.in_text()
+    assert "interval" not in report.in_html()
+
+
 def test_results_show_themselves_in_a_notebook_and_to_displays(shifted, found):
     from matplotlib.figure import Figure
 

@@ -54,9 +54,6 @@ from priorshift.words import (
 
 ACCURACY = Goal("accuracy")
 
-FEWEST_TARGET_ROWS = 10
-"""Target rows below which nothing is said of what changed."""
-
 LABELS = 40
 """Labels of the target to ask for where a verdict is unclear."""
 
@@ -428,31 +425,32 @@ def assess(
     fitted = past = mean = groups = None
     with warnings.catch_warnings(record=True) as caught:  # the assessment tells them
         warnings.simplefilter("always")
+        # one reading of the target: as under prior shift
         if isinstance(method, PriorEstimate):
             estimate = method
+        elif isinstance(method, PriorEstimator) and hasattr(method, "classes_"):
+            fitted = method
         else:
-            if isinstance(method, PriorEstimator) and hasattr(method, "classes_"):
-                fitted = method
-            else:
-                fitted = as_estimator(method)
-                known = fitted.get_params()
-                if isinstance(method, str) and random_state is not None and "random_state" in known:
-                    fitted.set_params(random_state=random_state)
-                if "goal" in known and (costs is not None or goal != "accuracy"):
-                    fitted.set_params(costs=costs, goal=goal)
-                fitted.fit(rows, labels, classes=data.classes, **given)
+            fitted = as_estimator(method)
+            known = fitted.get_params()
+            if isinstance(method, str) and random_state is not None and "random_state" in known:
+                fitted.set_params(random_state=random_state)
+            if "goal" in known and (costs is not None or goal != "accuracy"):
+                fitted.set_params(costs=costs, goal=goal)
+            fitted.fit(rows, labels, classes=data.classes, **given)
+        if fitted is not None:
             if "goal" in (known := fitted.get_params()):
                 costs, goal = known["costs"], known["goal"]
-            used = fitted.target_labels == "required" or (
-                fitted.target_labels == "used" and data.labelled.size
-            )
-            told: Any = {"y_target": data.labels} if used else {}
+            needs = fitted.target_labels == "required"
+            uses = fitted.target_labels == "used" and data.labelled.size
+            told: Any = {"y_target": data.labels} if needs or uses else {}
             try:
                 estimate = fitted.estimate(data.y_proba_target, confidence_level, seed, **told)
             except ValueError as error:  # the method has no interval
                 estimate = fitted.estimate(data.y_proba_target, **told)
                 missing.append(fact("no_interval", error=str(error)))
         aim = Goal.of(costs, goal, data.classes)
+        # the other, as under covariate shift, and labelled history; decisions have neither
         if not by_decisions:
             if groups_val is not None:
                 name = argument("groups_val")
@@ -464,6 +462,7 @@ def assess(
             mean = evidence.fit_mean(fitted, data.classes, rows, labels, groups=groups, **given)
             if past is not None and past.n_groups < evidence.FEWEST_GROUPS:
                 groups = None  # too few to tell how groups differ: rows count
+        # all evidence, the verdict, and both in words
         case = Case(
             data,
             estimate,
@@ -786,8 +785,8 @@ class Case:
         values, y = data.y_proba_val.values, data.y_val
         if self.mean is None:
             return found.fact_of_decisions() if found is not None and found.rejected else None
-        if data.n_target < FEWEST_TARGET_ROWS:
-            return fact("few_target_rows", n=data.n_target, least=FEWEST_TARGET_ROWS)
+        if data.n_target < 10:
+            return fact("few_target_rows", n=data.n_target, least=10)
         if (said := order_in_words(values, y, data.classes)) is not None:
             return fact("columns_swapped", text=said)
         z, least = evidence.label_information(values, y)
@@ -925,11 +924,10 @@ class Case:
             apart = np.abs(estimate.priors - mean.priors)
             k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
             low, high = report.interval[k].tolist()
-            shares = {"report": report.priors, "mean": mean.priors, "prior": estimate.priors}
-            shares["before"] = self.before
-            known = {name: float(of[k]) for name, of in shares.items()}
-            label = str(data.classes[k])
-            yield fact("readings", label=label, **known, low=low, high=high, level=level)
+            known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
+            known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
+            known |= {"before": float(self.before[k])}
+            yield fact("readings", **known, low=low, high=high, level=level)
             # where one of two classes is rare, accuracy says little
             if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < 0.05:
                 label, other = map(str, data.classes[np.argsort(report.priors)].tolist())

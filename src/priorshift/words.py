@@ -222,12 +222,11 @@ def decisions_headline(
             "some target rows.",
         )
     said = "these corrected shares: " if all_named else "the corrected shares, above all "
-    shares = [f"{quoted(shorten(name, 16))} {short_percent(share)}" for name, share, _ in named]
-    if any(decided for *_, decided in named):  # else verdicts have names of their own
-        shares = [
-            f"{one} (decided: {short_percent(decided)})"
-            for one, (*_, decided) in zip(shares, named, strict=True)
-        ]
+    alike = any(decided for *_, decided in named)  # else verdicts have names of their own
+    shares = []
+    for name, share, decided in named:
+        beside = f" (decided: {short_percent(decided)})" if alike else ""
+        shares.append(f"{quoted(shorten(name, 16))} {short_percent(share)}{beside}")
     but = ", but they make other mistakes than on validation" if erred else ""
     rest = f"your decisions stay as they are{but}. Report {said}{listed(shares)}."
     return Headline("Leave", rest)
@@ -310,20 +309,10 @@ def _say_repeats(n_val: int, n_target: int) -> str:
     )
 
 
-def _say_promise(reading: str, *, tell_changed: bool = False) -> Callable[..., str]:
-    """Return what says by how much adapting in full would change the goal under a reading."""
-
-    def sentence(
-        goal: Aim, value: float, low: float, high: float, level: float, changed: float
-    ) -> str:
-        by = f"{short_points(value)} points" if goal in IN_POINTS else signed_number(-value)
-        tail = f"; {changed:.0%} of the decisions would change" if tell_changed else ""
-        return (
-            f"If {reading}, adapting in full changes {GOAL_WORDS[goal]} by {by} "
-            f"({at_level(level)} {change(goal, low, high)}){tail}."
-        )
-
-    return sentence
+def _say_promise(goal: Aim, value: float, low: float, high: float, level: float, **_: float) -> str:
+    by = f"{short_points(value)} points" if goal in IN_POINTS else signed_number(-value)
+    bounds = f"{at_level(level)} {change(goal, low, high)}"
+    return f"adapting in full changes {GOAL_WORDS[goal]} by {by} ({bounds})"
 
 
 def _say_measured(
@@ -457,8 +446,13 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     ),
     "left_out": lambda classes: f"Not in validation, and left out: {some(classes)}.",
     # what does adapting gain?
-    "if_prior_shift": _say_promise("each class looks as it did", tell_changed=True),
-    "if_covariate_shift": _say_promise("predictions mean what they did and other cases came"),
+    "if_prior_shift": lambda changed, **gain: (
+        f"If each class looks as it did, {_say_promise(**gain)}; {changed:.0%} of the decisions "
+        "would change."
+    ),
+    "if_covariate_shift": lambda **gain: (
+        f"If predictions mean what they did and other cases came, {_say_promise(**gain)}."
+    ),
     "history": "{text}",
     "moved_further": "The target has moved further than any of these groups ({moved:.0%} of the "
     "cases), so they do not decide.",

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,15 +55,13 @@ from priorshift.text import (
     points,
     text_table,
 )
+from priorshift.verdict import Action
 
 MAX_ROWS = 10
 """Classes shown by a repr; beyond that the top movers."""
 
 PER_CLASS = ("priors", "source_priors", "raw", "interval", "standard_error", "adapts_to")
 """What a dict holds as mappings from class."""
-
-Action = Literal["none", "calibrate", "adapt"]
-"""What `adapt` may do to predictions."""
 
 MADE_BY: dict[IntervalKind, str] = {
     "asymptotic": "standard errors of validation and target",
