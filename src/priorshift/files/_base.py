@@ -285,7 +285,7 @@ class PredictionFile(ABC):
             return adapted, cells.tolist()
 
         copy = Copy(self.stored_names(names), change, column)
-        pieces = goal.pieces(lambda begin: self.pieces(copy, begin), keep)
+        pieces = goal.pieces(partial(self.pieces, copy), keep)
         self.join(copy, pieces, goal.stream)
 
     def require_bounded(self, n_bytes: int, stored: int) -> None:
