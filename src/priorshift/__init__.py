@@ -5,7 +5,8 @@ from priorshift._version import __version__ as __version__
 TYPE_CHECKING = False  # as type checkers know it: importing typing takes time
 if TYPE_CHECKING:
     from priorshift._public import *  # noqa: F403
-    from priorshift._public import __all__ as __all__
+
+    __all__: list[str]
 else:
 
     def __getattr__(name: str) -> object:
@@ -17,9 +18,10 @@ else:
         if name != "_public" and (not name.startswith("__") or name == "__all__"):
             from priorshift import _public
 
-            names = globals()
-            names.update({public: getattr(_public, public) for public in _public.__all__})
-            names["__all__"] = _public.__all__
+            names, offered = globals(), vars(_public).items()
+            public = {key: value for key, value in offered if not key.startswith("_")}
+            names.update(public)
+            names["__all__"] = sorted({*public, "__version__"} - {"datasets", "plotting"})
             if name in names:
                 return names[name]
         raise AttributeError(f"module 'priorshift' has no attribute {name!r}")

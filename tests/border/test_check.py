@@ -934,6 +934,21 @@ def test_odd_numbers_are_refused_in_words_or_pass_without_a_warning(one):
                 check(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("pyspark.sql.dataframe", r"is a Spark frame; name its columns: SparkTable\(y_proba"),
+        ("pyspark.sql.connect.dataframe", "is a Spark frame"),
+        ("pyspark.pandas.frame", "must hold numbers"),
+    ],
+)
+def test_a_spark_frame_is_known_without_spark(module, said):
+    given = type("DataFrame", (), {"__module__": module})()
+    assert re.search(said, complaint(ps.EM().fit(source_priors=[0.5, 0.5]).estimate, given))
+    other = type("Row", (), {"__module__": module})()
+    assert "must hold numbers" in complaint(ps.EM().fit(source_priors=[0.5, 0.5]).estimate, other)
+
+
 def test_long_names_are_cut_in_messages():
     names = ["a" * 100_000, "b" * 100_000]
     with pytest.raises(ValueError, match="outside classes") as caught:

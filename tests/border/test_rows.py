@@ -267,6 +267,16 @@ def test_all_rows_of_an_array_are_not_copied(rng):
     np.testing.assert_array_equal(turned.values, checked.values[::-1])
 
 
+@pytest.mark.parametrize("kind", [np.asarray, ArrayTable], ids=["array", "table"])
+@pytest.mark.parametrize(("work", "n_parts"), [(10.0, 1), (1e9, 4)])
+def test_little_work_is_not_cut_into_parts(kind, work, n_parts, rng):
+    P = rng.random((4000, 3))
+    starts = map_reduce(
+        lambda _, rows: [rows.start], kind(P), work=work, block_bytes=2**20, n_parts=4
+    )
+    assert starts == [4000 * part // n_parts for part in range(n_parts)]
+
+
 def test_blocks_of_a_sparse_table_become_arrays_of_a_few_rows(rng):
     P = rng.dirichlet(np.ones(4), 7)
     table = dense(TopK(np.tile(np.arange(4), (7, 1)), P, 4, rest="drop"))

@@ -25,7 +25,7 @@ from priorshift.adapt import IN_POINTS, Aim, Goal, GoalName
 from priorshift.border import Predictions, as_generator, read_groups, read_labelled, some
 from priorshift.estimators import PriorEstimator, as_estimator
 from priorshift.evidence._actions import Strata, act, fit_mean, measure_gains, rows_that_differ
-from priorshift.exceptions import missing
+from priorshift.exceptions import require
 from priorshift.text import plain
 from priorshift.verdict import SURE, WORTH, Action, Gain, Ruling, Verdict, take_best
 from priorshift.words import say_backtest
@@ -189,10 +189,9 @@ class Backtest:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot what calibrating and adapting gained on each group, with Matplotlib."""
         if ax is None:
-            try:
-                import matplotlib.pyplot as plt
-            except ImportError as error:
-                raise missing("a plot", error.name or "matplotlib", "plot") from None
+            require("a plot", "plot", "matplotlib.pyplot")
+            import matplotlib.pyplot as plt
+
             _, ax = plt.subplots(figsize=(7, 0.5 + 0.4 * len(self.groups)), layout="constrained")
         at = np.arange(len(self.groups))
         factor, unit = (100, "points") if self.goal in IN_POINTS else (1, self.goal)

@@ -137,62 +137,45 @@ def interior_points(
         if stalled.any() and not curvature.exact:
             curvature.n_rows *= 2
             waited, rounds = np.zeros_like(every), 0
-        all_of_them = active.size == every.size
-        part, here = (stack, points) if all_of_them else (stack.take(active), points.take(active))
+        part = stack.take(active)
+        here = points if active.size == every.size else points.take(active)
         if curvature.exact or rounds < 2:
             curvature.refresh(here.p, here.slope, part)
         rounds += 1
-        # correctors may go in circles, which plain steps cannot
-        new, tries = _step(part, here, curvature, corrected=~stalled, exact=exact)
-        if all_of_them:
-            points = new
-        else:
-            points.put(active, new)
-        n_iter[active] += tries
-        waited[active] = np.where(new.gap < 0.5 * best.gap[active], 0, waited[active] + tries)
-        better = np.flatnonzero(new.gap < best.gap[active])
-        best.put(active[better], new.take(better))
-
-
-def _step(
-    stack: Stack, points: Points, curvature: Any, *, corrected: Mask, exact: bool
-) -> tuple[Points, Indices]:
-    """Take one step per problem, shortened until it helps; return points and evaluations.
-
-    The corrector may point uphill: where its step fails, a plain one follows that cannot. Problems
-    that went in circles use plain steps only, which must lower the barrier objective.
-    """
-    todo = every = np.arange(corrected.size)
-    tries, part, here = np.zeros_like(todo), stack, points
-    result = None
-    for attempt in range(MAX_TRIES):
-        if attempt < 2:
-            T = part.total[:, None]
-            solve = curvature.solver(here.z / here.p, todo)
-            use = corrected[todo, None] if attempt == 0 else False
-            pull, target = here.slope / T - 1, part.excess / T
-            dp, dz, mu = direction(here.p, here.z, pull, target, solve, use)
-            length, dual_length = reach(here.p, dp), reach(here.z, dz)
-        p, z = here.p + length * dp, here.z + dual_length * dz
-        new = Points.at(part, p, z, exact=exact)
-        curvature.learn(p - here.p, here.slope - new.slope)
-        tries[todo] += 1
-        good = (new.gap < here.gap) & corrected[todo]
-        if not good.all():
-            good |= merit(part, new, mu) <= merit(part, here, mu)
-        if result is None:
+        # a step is shortened until it helps. The corrector may point uphill: where its step fails,
+        # a plain one follows that cannot. Correctors may also go in circles, which plain steps
+        # cannot: they must lower the barrier objective
+        at, corrected = np.arange(active.size), ~stalled
+        for attempt in range(MAX_TRIES):
+            if attempt < 2:
+                T = part.total[:, None]
+                solve = curvature.solver(here.z / here.p, at)
+                use = corrected[at, None] if attempt == 0 else False
+                pull, target = here.slope / T - 1, part.excess / T
+                dp, dz, mu = direction(here.p, here.z, pull, target, solve, use)
+                length, dual_length = reach(here.p, dp), reach(here.z, dz)
+            p, z = here.p + length * dp, here.z + dual_length * dz
+            new = Points.at(part, p, z, exact=exact)
+            curvature.learn(p - here.p, here.slope - new.slope)
+            n_iter[active[at]] += 1
+            waited[active[at]] += 1
+            good = (new.gap < here.gap) & corrected[at]
+            if not good.all():
+                good |= merit(part, new, mu) <= merit(part, here, mu)
+            if good.all() and at.size == every.size:
+                points = new
+                break
+            points.put(active[at[good]], new.take(np.flatnonzero(good)))
             if good.all():
-                return new, tries
-            result = points.take(every)
-        result.put(todo[good], new.take(np.flatnonzero(good)))
-        if good.all():
-            break
-        bad = np.flatnonzero(~good)
-        todo, part, here = todo[bad], part.take(bad), here.take(bad)
-        dp, dz, mu = dp[bad], dz[bad], mu[bad]
-        length, dual_length = SHORTEN * length[bad], SHORTEN * dual_length[bad]
-    assert result is not None
-    return result, tries
+                break
+            bad = np.flatnonzero(~good)
+            at, part, here = at[bad], part.take(bad), here.take(bad)
+            dp, dz, mu = dp[bad], dz[bad], mu[bad]
+            length, dual_length = SHORTEN * length[bad], SHORTEN * dual_length[bad]
+        gap = points.gap[active]
+        waited[active[gap < 0.5 * best.gap[active]]] = 0
+        better = active[gap < best.gap[active]]
+        best.put(better, points.take(better))
 
 
 def merit(stack: Stack, points: Points, mu: Vector) -> Vector:

@@ -93,6 +93,8 @@ class Mixture:
         T, the weight of all rows and of the hyper-prior.
     impossible : float
         Weight of the rows left out because no p explains them: all 0, yet observed.
+    mass : float
+        n, the weight of all rows, also of these.
     """
 
     def __init__(
@@ -125,6 +127,7 @@ class Mixture:
         self.scale, self.weights, self.impossible = scale, weights, impossible
         self.excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, (K,))
         self.total = float(mass + self.excess.sum())
+        self.mass = float(mass) + impossible
         self.table = table
         self.penalised = bool(self.excess.any())
         n, self.n_classes = rows.shape
@@ -148,11 +151,6 @@ class Mixture:
         """Return a function of blocks of rows: their likelihoods at p, one column per p."""
         scaled = self.scale * p if p.ndim == 1 else self.scale[:, None] * p
         return partial(_mix, scaled, self.weights, self.hidden)
-
-    @property
-    def mass(self) -> float:
-        """n, the weight of all rows, also of those that were left out."""
-        return self.total - float(self.excess.sum()) + self.impossible
 
     def evaluate(self, p: Vector, *, exact: bool = True) -> tuple[float, Vector]:
         """Return the likelihood part of f and of its gradient, in one pass over blocks of rows.
@@ -199,11 +197,9 @@ class Mixture:
 
     def thinned(self, stride: int) -> "Mixture":
         """Return the problem of every `stride`-th row."""
-        rows: Any = self.A
-        if self.fetched:
-            rows = np.concatenate(map_reduce(partial(_every, stride), rows))
-        else:
-            rows = rows[::stride]
+        A: Any = self.A
+        every = partial(_every, stride)
+        rows = np.concatenate(map_reduce(every, A)) if self.fetched else A[::stride]
         weights = None if self.weights is None else self.weights[::stride]
         share = rows.shape[0] / self.A.shape[0]
         return Mixture(rows, scale=self.scale, weights=weights, alpha=1 + share * self.excess)
@@ -216,10 +212,7 @@ class Mixture:
         kept where a plain sample would lose them. It is systematic, so the same every time. These
         bounds add up to the sum of `slope`, the likelihood's gradient at p.
         """
-        A: Any = self.A
-        mix, at = self.mix(p), None
-        if n_rows is not None and n_rows < A.shape[0]:
-            A, mix, at = self._sample(p, n_rows, slope)
+        A, mix, at = self._sample(p, n_rows, slope)
         K, scale = self.n_classes, self.scale if self.wide else None
         work = (A.shape[0] if at is None else at.size) * K**2 / GEMM_SPEED_UP
         if at is None:
@@ -241,17 +234,16 @@ class Mixture:
 
     def hessian_rows(self, p: Vector, n_rows: int, slope: Vector) -> Block:
         r"""Return rows B whose :math:`B^T B` is the Hessian, or the estimate from a sample."""
-        A: Any = self.A
-        mix, at = self.mix(p), None
-        if n_rows < A.shape[0]:
-            A, mix, at = self._sample(p, n_rows, slope)
+        A, mix, at = self._sample(p, n_rows, slope)
         rows: Block = A[:] if at is None else A[at]
         w, u = mix(rows, slice(None))
         root = 1.0 if w is None else np.sqrt(w)
         return rows * self.scale.astype(rows.dtype) * (root / u)[:, None].astype(rows.dtype)
 
-    def _sample(self, p: Vector, n_rows: int, slope: Vector | None) -> tuple[Any, Mix, Any]:
-        """Return about `n_rows` rows, of an array all rows and which to take, and `mix` of them."""
+    def _sample(self, p: Vector, n_rows: int | None, slope: Vector | None) -> tuple[Any, Mix, Any]:
+        """Return all rows or about `n_rows`, `mix` of them, and which to take of those returned."""
+        if n_rows is None or n_rows >= self.A.shape[0]:
+            return self.A, self.mix(p), None
         slope = self.evaluate(p, exact=False)[1] if slope is None else slope
         step = float(slope.sum()) / n_rows
         kernel = partial(_sample, self.scale * p, self.scale, self.weights, step, self.fetched)
@@ -283,7 +275,9 @@ class Mixtures:
         self.total = weights.sum(axis=1) + self.excess.sum(axis=1)
 
     def take(self, groups: Indices) -> "Mixtures":
-        """Return the problems of some groups."""
+        """Return the problems of some groups, given by ascending numbers."""
+        if groups.size == self.weights.shape[0]:
+            return self
         A = self.A if self.A.ndim == 2 else self.A[groups]
         return Mixtures(A, self.weights[groups], self.excess[groups], self.outer)
 
