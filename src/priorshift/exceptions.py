@@ -8,18 +8,7 @@ from contextvars import ContextVar
 from importlib import import_module
 from types import MappingProxyType
 
-from sklearn.exceptions import ConvergenceWarning
-
-__all__ = [
-    "ConvergenceWarning",
-    "KeptRowsWarning",
-    "PriorShiftWarning",
-    "argument",
-    "missing",
-    "require",
-    "use_names",
-    "warn_user",
-]
+from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
 
 _names: ContextVar[Mapping[str, str]] = ContextVar("_names", default=MappingProxyType({}))
 
