@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
-from importlib import import_module
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from priorshift.exceptions import missing
+from priorshift.exceptions import require
 from priorshift.text import plain, text_table
 
 
@@ -126,10 +125,7 @@ Backend = Literal["pandas", "polars", "pyarrow"]
 
 def make_frame(columns: dict[str, Any], backend: Backend = "pandas") -> Any:
     """Return the columns as a frame of the named library."""
-    try:
-        import narwhals as nw
+    require("a frame", "tables", "narwhals", backend)
+    import narwhals as nw
 
-        import_module(backend)
-    except ImportError as error:
-        raise missing("a frame", error.name or backend, "tables") from None
     return nw.from_dict(columns, backend=backend).to_native()

@@ -5,19 +5,10 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from types import MappingProxyType
 
-from sklearn.exceptions import ConvergenceWarning
-
-__all__ = [
-    "ConvergenceWarning",
-    "KeptRowsWarning",
-    "PriorShiftWarning",
-    "argument",
-    "missing",
-    "use_names",
-    "warn_user",
-]
+from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
 
 _names: ContextVar[Mapping[str, str]] = ContextVar("_names", default=MappingProxyType({}))
 
@@ -90,6 +81,22 @@ EXTRAS = {
     "train": ("torch", "pillow"),
 }
 """The packages of each extra, as in pyproject.toml."""
+
+
+def require(what: str, extra: str, *modules: str) -> None:
+    """Import modules that something needs, or say what to install.
+
+    Examples
+    --------
+    >>> require("a plot", "plot", "nonesuch")
+    Traceback (most recent call last):
+    ImportError: a plot needs nonesuch, which is not installed: pip install nonesuch matplotlib
+    """
+    for module in modules:
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise missing(what, error.name or module, extra) from None
 
 
 def missing(what: str, package: str, extra: str) -> ImportError:

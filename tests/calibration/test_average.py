@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from priorshift.calibration.average import (
+    Labelled,
     _all_candidates,
     average_calibration,
     best_temperature,
@@ -124,7 +125,9 @@ def test_what_is_applied_is_what_was_fitted_also_above_a_floor(rng):
     """A floor raises every row's sum, which slopes that differ would take for a bias."""
     y_proba, y = rng.dirichlet(np.ones(K), 60), rng.integers(K, size=60)
     floor = np.array([0.01, 0.02, 0.03, 0.06])
-    likelihood = floored_likelihood(y_proba, y, np.ones(60), np.zeros(K), floor, scale=0.7)
+    likelihood = floored_likelihood(
+        Labelled(y_proba, y, np.ones(60), np.zeros(K)), floor, scale=0.7
+    )
     for slope in (np.ones(K), rng.uniform(0.5, 2, K), np.eye(K) + 0.3 * rng.random((K, K))):
         at = ScoreMap(slope, rng.standard_normal(K))
         scores = likelihood.z.T @ (slope if slope.ndim == 2 else np.diag(slope)) + at.bias
@@ -215,7 +218,9 @@ def test_a_matrix_keeps_the_floor_that_suits_it(simulation, rng):
 def test_the_likelihood_is_that_of_scaled_log_probabilities(rng):
     y_proba, y = rng.dirichlet(np.ones(3), 50), rng.integers(3, size=50)
     floor = np.array([0.01, 0.02, 0.03])
-    likelihood = floored_likelihood(y_proba, y, np.ones(50), np.zeros(3), floor, scale=0.7)
+    likelihood = floored_likelihood(
+        Labelled(y_proba, y, np.ones(50), np.zeros(3)), floor, scale=0.7
+    )
     raised = (y_proba + floor) / (y_proba + floor).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(likelihood.z, 0.7 * np.log(raised).T, rtol=1e-5)
     expected = -log_softmax(0.7 * np.log(raised), axis=1)[np.arange(50), y].sum()
@@ -316,7 +321,7 @@ def test_scores_out_of_fold_are_those_of_fresh_rows(monkeypatch):
         y_proba, y, ones = y_proba[order], y[order], np.ones(y.size)
         nothing, equal = np.zeros(classes), np.full(classes, 1 / classes)
         lucky = {}
-        for one in _all_candidates(y_proba, y, ones, nothing, equal, folds):
+        for one in _all_candidates(Labelled(y_proba, y, ones, nothing), equal, folds):
             outside = np.mean([losses_of(at.apply(fresh), y_fresh).mean() for at in one.maps[1:]])
             lucky[one.name.removesuffix(", no floor")] = outside - one.nats / y.size
         rows = np.arange(y.size)  # temperatures, refitted each time, tell the rows' luck

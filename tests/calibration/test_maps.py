@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 from priorshift.border import ArrayTable, Table, take_rows
 from priorshift.calibration import TINY, CalibrationAverage, CalibrationMap
 from priorshift.calibration import maps as maps_module
-from priorshift.calibration.average import FLOOR_COST, best_floor, floored_likelihood
+from priorshift.calibration.average import FLOOR_COST, Labelled, best_floor, floored_likelihood
 from priorshift.calibration.likelihood import ScoreMap, deal_folds, rebalance
 
 K = 3
@@ -99,7 +99,7 @@ def test_zeros_that_happen_ask_for_a_floor(y_proba):
     sparse /= sparse.sum(axis=1, keepdims=True)
     weight, offset = np.ones(y.size), np.zeros(K)
     floors = (0.0, 1e-4, 1e-2, 0.1)
-    slope, chosen = best_floor(sparse, y, weight, offset, floors)
+    slope, chosen = best_floor(Labelled(sparse, y, weight, offset), 1.0, floors)
     assert chosen > 0
     best, expected = [], []
     for floor in floors:
@@ -117,7 +117,8 @@ def test_zeros_that_happen_ask_for_a_floor(y_proba):
 def test_outputs_without_zeros_need_none(y_proba):
     rng = np.random.default_rng(2)
     y = np.array([rng.choice(K, p=p) for p in y_proba])
-    slope, floor = best_floor(y_proba, y, np.ones(y.size), np.zeros(K), (0.0, 1e-6, 1e-4, 1e-2))
+    rows = Labelled(y_proba, y, np.ones(y.size), np.zeros(K))
+    slope, floor = best_floor(rows, 1.0, (0.0, 1e-6, 1e-4, 1e-2))
     assert floor == 0
     assert slope == pytest.approx(1, abs=0.3)
 
@@ -129,16 +130,19 @@ def test_a_fixed_bias_may_be_better():
     posterior = softmax(np.log(y_proba) + np.log(K * truth), axis=1)
     y = np.array([rng.choice(K, p=p) for p in posterior])
     biases = (np.zeros(K), np.log(K * truth))
-    slope, _ = best_floor(y_proba, y, np.ones(y.size), np.zeros(K), (0.0,), biases)
+    rows = Labelled(y_proba, y, np.ones(y.size), np.zeros(K))
+    slope, _ = best_floor(rows, 1.0, (0.0,), biases)
     assert slope == pytest.approx(1, abs=0.1)
-    plain, _ = best_floor(y_proba, y, np.ones(y.size), np.zeros(K), (0.0,))
+    plain, _ = best_floor(rows, 1.0, (0.0,))
     assert abs(plain - 1) > 0.1
 
 
 def test_the_likelihood_above_a_floor(y_proba):
     y, weight, offset = np.arange(200) % K, np.ones(200), np.array([0.1, 0.2, -0.3])
     floor = np.array([0.01, 0.02, 0.03])
-    likelihood = floored_likelihood(y_proba, y, weight, offset, floor, scale=0.5, dtype=np.float64)
+    likelihood = floored_likelihood(
+        Labelled(y_proba, y, weight, offset), floor, scale=0.5, dtype=np.float64
+    )
     at = ScoreMap(np.array([1.0, 2.0, 0.5]), np.array([0.3, 0.0, -0.3]))
     z = 0.5 * (np.log(y_proba + floor) - np.log((y_proba + floor).sum(axis=1, keepdims=True)))
     expected = -log_softmax(z * at.slope + at.bias + offset, axis=1)[np.arange(200), y].sum()

@@ -227,7 +227,7 @@ def test_a_class_missing_from_validation_is_warned_of_once(data, write, ok):
 def test_one_column_of_predictions(write, refuse):
     path = write("v.csv", np.ones((2, 1)), ["a", "a"], classes=["a"])
     line = refuse(1, "estimate", "--validation", path, "--target", path)
-    assert line.startswith(f"{path} has one column of predictions; give one column per class.")
+    assert line.startswith(f"{path} has one column; ")
 
 
 @pytest.mark.parametrize("suffix", [*FORMATS, "npy"])
@@ -257,8 +257,8 @@ def test_plain_arrays_whose_labels_do_not_name_them(write, refuse, ask, tmp_path
     named = ("--validation", validation, "--target", validation)
     line = refuse(1, "estimate", *named)
     assert line == (
-        f"{validation} has 3 columns without names but 2 distinct labels; name the columns, in "
-        "their order, with --class-columns."
+        f"y has 2 distinct labels but {validation} has 3 columns, so the columns cannot be named; "
+        "pass --class-columns in their order."
     )
     answer = ask("estimate", *named, "--class-columns", "a,b,c", "--method", "na")
     assert answer["classes"] == ["a", "b", "c"]

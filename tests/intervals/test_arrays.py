@@ -12,7 +12,7 @@ from priorshift.intervals import (
     Votes,
     bootstrap_interval,
     credible_interval,
-    interval_by_counts,
+    drawn_interval,
     likelihood_interval,
     pooled_columns,
     posterior_draws,
@@ -25,6 +25,13 @@ from priorshift.solvers import Mixture, invert, maximise
 
 def request_for(level=0.95, **options):
     return IntervalRequest(level, np.random.default_rng(0), **options)
+
+
+def interval_by_counts(validation, target, model, priors, request):
+    """Bound priors by counts of hard decisions, as the request asks."""
+    if request.method in ("bootstrap", "bayesian"):
+        return drawn_interval(validation, target, model, priors, request)
+    return Votes.of_counts(validation, target, model).interval(priors, request)
 
 
 def test_score_bounds_invert_the_test_they_come_from(rng):

@@ -11,6 +11,7 @@ formula for ONNX, PyTorch and SQL.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from os import PathLike
@@ -101,7 +102,8 @@ class Adapter(FrozenArrays):
             raise ValueError("an adapter needs at least two classes.")
         if found.dtype.kind == "f" and not np.isfinite(found).all():
             raise ValueError(f"classes must be finite; got {some(found.tolist())}.")
-        classes = _held(found.tolist())
+        whole = found.dtype.kind in "iu" and found.max() < 2**63
+        classes = found.astype(np.int64) if whole else found
         costs = self.costs
         if costs is not None:  # decisions are its own classes
             costs = check_costs(costs, classes, classes.size)
@@ -232,9 +234,13 @@ class Adapter(FrozenArrays):
                 f"classes must be strings, integers, booleans or floats, all of one kind; got "
                 f"{some(classes)}."
             )
-        named["classes"] = _held(classes)
-        if named["classes"].tolist() != classes:
+        held: Any = np.array([])
+        with suppress(OverflowError):  # NumPy would make floats of some large integers
+            large = kinds == {int} and max(classes) >= 2**63
+            held = np.array(classes, np.uint64 if large else None)
+        if held.tolist() != classes:
             raise ValueError(f"classes cannot be held exactly: {some(classes)}; rename them.")
+        named["classes"] = held
         if type(named["strength"]) not in (int, float):
             raise ValueError(f"strength must be a number; got {named['strength']!r}.")
         if not isinstance(named["costs"], list | None):
@@ -315,16 +321,6 @@ class Adapter(FrozenArrays):
         if "method" in self.provenance:
             parts.append(f"method={self.provenance['method']!r}")
         return f"Adapter({', '.join(parts)})"
-
-
-def _held(plain: list[Any]) -> Labels:
-    """Return an array of plain values; NumPy would make floats of some large integers."""
-    if type(plain[0]) is not int:
-        return np.array(plain)
-    try:
-        return np.array(plain, np.uint64 if max(plain) >= 2**63 else np.int64)
-    except OverflowError:
-        raise ValueError(f"classes cannot be held exactly: {some(plain)}; rename them.") from None
 
 
 def _check_provenance(found: Any, where: str) -> Any:

@@ -69,7 +69,10 @@ def read_labelled(
 
 
 def settle_classes(
-    predictions: Predictions, labels: Labels | None = None, classes: ArrayLike | None = None
+    predictions: Predictions,
+    labels: Labels | None = None,
+    classes: ArrayLike | None = None,
+    name: str = "y_proba",
 ) -> Labels:
     """Name the columns: by `classes`, otherwise by a frame's header, otherwise by the labels.
 
@@ -96,8 +99,8 @@ def settle_classes(
     if found.dtype.kind in "iub" and found.size and found[0] >= 0 and found[-1] < n_columns:
         return np.arange(n_columns)
     raise ValueError(
-        f"y has {found.size} distinct labels but y_proba has {n_columns} columns, so the columns "
-        "cannot be named; pass classes= in the order of the columns."
+        f"y has {found.size} distinct labels but {name} has {n_columns} columns, so the columns "
+        f"cannot be named; pass {argument('class_columns', 'classes=')} in their order."
     )
 
 

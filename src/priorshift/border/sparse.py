@@ -99,8 +99,13 @@ class SparseTable(Table):
         return np.ones(self.shape[1], self.dtype) if self.trend is None else self.trend
 
     def __matmul__(self, x: Any) -> Any:
-        if isinstance(x, SparseTable):
-            return self._gram(x)
+        if isinstance(x, SparseTable):  # an array: for few classes only
+            product = (self.csr @ x.csr).toarray()
+            if x.base is not None:
+                product += np.outer(self.csr @ x.base, x._trend)
+            if self.base is not None:
+                product += np.outer(self.base, self._trend @ x)
+            return product
         product = self.csr @ x
         if self.base is None:
             return product
@@ -113,15 +118,6 @@ class SparseTable(Table):
             return product
         rest = x @ self.base
         return product + (rest * self._trend if x.ndim == 1 else np.outer(rest, self._trend))
-
-    def _gram(self, other: SparseTable) -> Vector:
-        """Multiply two blocks into an array: for few classes only."""
-        product = (self.csr @ other.csr).toarray()
-        if other.base is not None:
-            product += np.outer(self.csr @ other.base, other._trend)
-        if self.base is not None:
-            product += np.outer(self.base, self._trend @ other)
-        return product
 
     def __mul__(self, factor: Floats) -> SparseTable:
         """Scale columns by a vector, or rows by a column vector."""

@@ -35,22 +35,3 @@ from priorshift.calibration.maps import (
     apply_each,
     calibration_from_dict,
 )
-
-__all__ = [
-    "BCTS",
-    "FAMILIES",
-    "RIDGE_GRID",
-    "TINY",
-    "AveragedCalibration",
-    "Calibration",
-    "CalibrationAverage",
-    "CalibrationMap",
-    "TemperatureScaling",
-    "VectorScaling",
-    "apply_each",
-    "average_calibration",
-    "best_temperature",
-    "calibration_from_dict",
-    "choose_calibration",
-    "deal_folds",
-]

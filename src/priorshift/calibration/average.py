@@ -76,34 +76,43 @@ MAX_ITER = 50
 most iterations. What is left of a matrix then is far below the noise of its nats out of fold."""
 
 
+class Labelled(NamedTuple):
+    """Outputs beside their labels, weights, and what rebalances scores; see `rebalance`."""
+
+    y_proba: Floats
+    y: Indices
+    weight: Vector
+    offset: Vector
+
+
 def best_floor(
-    y_proba: Floats,
-    y: Indices,
-    weight: Vector,
-    offset: Vector,
-    floors: Sequence[float | Vector],
+    rows: Labelled,
+    relative: float | Vector = 1.0,
+    shares: Sequence[float] = FLOORS,
     biases: Sequence[Vector] = (),
 ) -> tuple[float, Any]:
     """Return the slope and the floor of the likeliest temperature, with any of some fixed biases.
 
-    Floors are given from the least; one above 0 must be worth `FLOOR_COST`. The logarithm of the
-    temperature has a standard normal prior, so that few correct labels lead to no extreme.
+    Floors are shares of `relative`, from the least; one above 0 must be worth `FLOOR_COST`. The
+    logarithm of the temperature has a standard normal prior, so that few correct labels lead to no
+    extreme.
     """
-    biases = biases or (np.zeros(offset.size),)
-    rows, n = slice(None), y_proba.shape[0]
-    n_kept = max(1, FIT_CELLS // y_proba.shape[1])
+    (n, K), offset = rows.y_proba.shape, rows.offset
+    n_kept = max(1, FIT_CELLS // K)
     if n_kept < n:  # evenly spread
-        rows = np.linspace(0, n - 1, n_kept).astype(np.intp)  # type: ignore[assignment]
-    slopes, best, chosen = [1.0] * len(biases), np.inf, (1.0, floors[0])
-    for floor in floors:
-        likelihood = floored_likelihood(y_proba[rows], y[rows], weight[rows], offset, floor)
-        cost, least = FLOOR_COST * bool(np.any(floor)), np.inf
+        kept = np.linspace(0, n - 1, n_kept).astype(np.intp)
+        rows = Labelled(rows.y_proba[kept], rows.y[kept], rows.weight[kept], offset)
+    biases = biases or (np.zeros(K),)
+    slopes, best, chosen = [1.0] * len(biases), np.inf, (1.0, shares[0] * relative)
+    for share in shares:
+        likelihood = floored_likelihood(rows, share * relative)
+        cost, least = FLOOR_COST * (share > 0), np.inf
         for i, bias in enumerate(biases):
             fitted = fit_temperature(likelihood, bias=bias, prior=1.0, start=slopes[i], tol=1e-3)
             slopes[i] = float(fitted.map.slope[0])
             least = min(least, fitted.nats + cost)
             if fitted.nats + cost < best:
-                best, chosen = fitted.nats + cost, (slopes[i], floor)
+                best, chosen = fitted.nats + cost, (slopes[i], share * relative)
         del likelihood  # before the next one, which is as large
         if least > best + HOPELESS:
             break
@@ -130,7 +139,7 @@ def best_temperature(
     offset = np.zeros(y_proba.shape[1])
     if source_label_priors is not None:
         weight, offset = rebalance(y, weight, source_label_priors)
-    slope, floor = best_floor(y_proba, y, weight, offset, FLOORS)
+    slope, floor = best_floor(Labelled(y_proba, y, weight, offset))
     return CalibrationMap("ts", np.full(offset.size, slope), np.zeros(offset.size), floor)
 
 
@@ -158,19 +167,13 @@ def choose_calibration(
     if label_priors is not None:
         weight, offset = rebalance(y, weight, label_priors)
         shares = label_priors
-    relative = K / shares.sum() * shares
-    biases = [np.zeros(K)]
-    if (
-        calibrator != "ts"
-    ):  # models trained with class weights need a bias, which no floor should replace
+    relative, biases = K / shares.sum() * shares, [np.zeros(K)]
+    if calibrator != "ts":  # a bias that class weights ask for, which no floor should replace
         biases.append(np.log(np.maximum(relative, 1e-12)))
     with single_threaded_blas():
-        unit, floor = best_floor(
-            y_proba, y, weight, offset, [share * relative for share in FLOORS], biases
-        )
-        likelihood = floored_likelihood(
-            y_proba, y, weight, offset, floor, scale=unit, dtype=y_proba.dtype
-        )
+        rows = Labelled(y_proba, y, weight, offset)
+        unit, floor = best_floor(rows, relative, biases=biases)
+        likelihood = floored_likelihood(rows, floor, scale=unit, dtype=y_proba.dtype)
         fitted, best, without = fit_chosen(
             likelihood, calibrator, ridges_of(ridge), folds, gtol=FINAL_GTOL
         )
@@ -180,22 +183,15 @@ def choose_calibration(
 
 
 def floored_likelihood(
-    y_proba: Floats,
-    y: Indices,
-    weight: Vector,
-    offset: Vector,
-    floor: float | Vector,
-    *,
-    scale: float = 1.0,
-    dtype: Any = np.float32,
+    rows: Labelled, floor: float | Vector, *, scale: float = 1.0, dtype: Any = np.float32
 ) -> LabelLikelihood:
     """Return the likelihood of scaled log-probabilities above a floor."""
-    z = np.empty(y_proba.shape[::-1], dtype=dtype)
-    for rows in row_blocks(*y_proba.shape):
-        block = floored_log(y_proba[rows].astype(np.float64), floor).T
+    z = np.empty(rows.y_proba.shape[::-1], dtype=dtype)
+    for part in row_blocks(*rows.y_proba.shape):
+        block = floored_log(rows.y_proba[part].astype(np.float64), floor).T
         block -= np.log(np.exp(block).sum(axis=0))
-        z[:, rows] = scale * block
-    return LabelLikelihood(z, y, weight, offset)
+        z[:, part] = scale * block
+    return LabelLikelihood(z, rows.y, rows.weight, rows.offset)
 
 
 def map_above(name: str, at: ScoreMap, scale: float, floor: Vector) -> CalibrationMap:
@@ -261,7 +257,8 @@ def average_calibration(
     y_proba, y, weight = y_proba[order], y[order], weight[order]
     weight, offset = rebalance(y, weight, label_priors)
     with single_threaded_blas():
-        fitted = _all_candidates(y_proba, y, weight, offset, label_priors, folds)
+        labelled = Labelled(y_proba, y, weight, offset)
+        fitted = _all_candidates(labelled, label_priors, folds)
         names, maps, losses = zip(*fitted, strict=True)
         nats, plain = np.array(losses), np.char.endswith(names, "none")
         # those without parameters share what the others leave
@@ -290,12 +287,7 @@ def average_calibration(
 
 
 def _all_candidates(
-    y_proba: Floats,
-    y: Indices,
-    weight: Vector,
-    offset: Vector,
-    label_priors: Vector,
-    folds: Sequence[slice],
+    rows: Labelled, label_priors: Vector, folds: Sequence[slice]
 ) -> list[Candidate]:
     """Fit candidates above the best floor for a temperature; matrices above none if that is better.
 
@@ -303,22 +295,21 @@ def _all_candidates(
     zeros, and make use of how small the other probabilities are.
     """
     K = label_priors.size
-    biases = {"": np.zeros(K)}
-    balanced = np.log(np.maximum(K * label_priors, 1e-12))
+    relative, biases = K * label_priors, {"": np.zeros(K)}
+    balanced = np.log(np.maximum(relative, 1e-12))
     if np.ptp(balanced) > BALANCED:
         biases["balanced "] = balanced
 
-    def settle(floors: Sequence[Vector]) -> _Setting:
-        scale, floor = best_floor(y_proba, y, weight, offset, floors, list(biases.values()))
-        likelihood = floored_likelihood(y_proba, y, weight, offset, floor, scale=scale)
+    def settle(shares: Sequence[float]) -> _Setting:
+        scale, floor = best_floor(rows, relative, shares, list(biases.values()))
+        likelihood = floored_likelihood(rows, floor, scale=scale)
         z, spread = likelihood.z, 0.0
         for columns in row_blocks(*z.shape[::-1]):
             spread += float(z[:, columns].var(axis=0).sum())
         start = fit_temperature(likelihood, prior=1.0, tol=1e-3).map
-        return _Setting(likelihood, scale, floor, max(spread / y.size, 1e-6), start)
+        return _Setting(likelihood, scale, floor, max(spread / rows.y.size, 1e-6), start)
 
-    floors = [share * K * label_priors for share in FLOORS]
-    setting = settle(floors)
+    setting = settle(FLOORS)
     candidates: list[Candidate] = []
     paths: list[tuple[Family, Sequence[float], _Setting, str]] = [("bcts", RIDGES[1:], setting, "")]
     for name, bias in biases.items():
@@ -329,7 +320,7 @@ def _all_candidates(
     if 2 < K <= MATRIX_CLASSES:
         suffix, floored = "", setting
         if setting.floor.any():
-            plain = settle(floors[:1])
+            plain = settle(FLOORS[:1])
             if _matrix_nats(plain) < _matrix_nats(setting):
                 floored, suffix = plain, ", no floor"
         paths.append(("ms", RIDGES, floored, suffix))

@@ -462,15 +462,8 @@ def name_classes(columns: read.Columns, file: PredictionFile, labels: Labels | N
     for kind in (np.float64, np.int64):  # 10 comes after 2
         with suppress(ValueError, OverflowError):
             numbers = None if labels is None else labels.astype(kind)
-    rows = file.rows(None)
-    try:
-        return border.as_text(border.settle_classes(border.Predictions(rows), numbers))
-    except ValueError:
-        n_labels = 0 if labels is None else np.unique(labels).size
-        raise ValueError(
-            f"{file.where} has {rows.shape[1]} columns without names but {n_labels} distinct "
-            "labels; name the columns, in their order, with --class-columns."
-        ) from None
+    rows = border.Predictions(file.rows(None))
+    return border.as_text(border.settle_classes(rows, numbers, name=file.where))
 
 
 # Labels and groups
@@ -526,14 +519,12 @@ def _key_columns(file: PredictionFile) -> border.join.Columns:
 
 def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
     """Read the group of each row: text, or whole numbers, so that week 10 comes after week 2."""
-    try:
-        groups = border.as_text(border.read_groups(read.read_cells(file, name, option)))
-    except ValueError as error:
-        raise ValueError(f"{name!r} in {file.where}: {error}") from None
+    cells, where = read.read_cells(file, name, option), f"{name!r} in {file.where}"
+    groups = border.as_text(border.read_groups(cells, name=where))
     empty = np.flatnonzero(groups == "")
     if empty.size:
         raise ValueError(
-            f"{name!r} in {file.where} is empty in {empty.size:,} rows, first in "
+            f"{where} is empty in {empty.size:,} rows, first in "
             f"{file.place(int(empty[0]))}; name their group, or drop them."
         )
     with suppress(ValueError, OverflowError):

@@ -98,15 +98,11 @@ def draw_shares(
     lines = []
     for k in movers(truth - before):
         cells = ["\u00b7"] * width
-
-        def put(mark: str, share: float, cells: list[str] = cells) -> None:
+        marks = [("o", before[k]), ("|", truth[k])]
+        marks += [(SHOWN[method], priors[k]) for method, priors in shares.items()]
+        for mark, share in marks:
             at = round(share / scale * (width - 1))
             cells[at] = mark if cells[at] in "\u00b7|o" else "*"
-
-        put("o", before[k])
-        put("|", truth[k])
-        for method, priors in shares.items():
-            put(SHOWN[method], priors[k])
         numbers = f"{short_percent(before[k]):>5} \u2192 {short_percent(truth[k]):>4}"
         lines.append(f"{shorten(classes[k], 12):<12} {''.join(cells)} {numbers}")
     return [*lines, f"{'':<12} 0{f'{scale:.0%}':>{width - 1}}  before, truth"]

@@ -1,7 +1,7 @@
 """Options that commands share, and what they say together."""
 
-import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from os import fsdecode
 from pathlib import Path
@@ -388,15 +388,10 @@ def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float 
     """Read `auto`, `none`, or a number of rows."""
     if value in ("auto", "none"):
         return None if value == "none" else value
-    try:
-        rows = float(value)
-    except ValueError:
-        rows = math.nan
-    if not rows >= 0:
-        raise click.BadParameter(
-            f"{value!r} is neither auto, none, nor a number of rows.", param=param
-        )
-    return rows
+    with suppress(ValueError):
+        if (rows := float(value)) >= 0:
+            return rows
+    raise click.BadParameter(f"{value!r} is neither auto, none, nor a number of rows.", param=param)
 
 
 pooling_option = click.option(

@@ -43,10 +43,6 @@ def read_rows(
     if small and isinstance(rows, border.Table):
         rows = file.values(columns)
     try:
-        if rows.shape[1] < 2:
-            raise ValueError(
-                f"{file.where} has one column of predictions; give one column per class."
-            )
         proba = rows
         if file.kind == "logits":
             proba = border.map_blocks(partial(_softmax, file.where), rows, rows.shape[1])

@@ -1,6 +1,5 @@
 """Estimators of target priors: each builds the data of a solver and wraps its solution."""
 
-from priorshift.estimators import registry
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.references import Reference
 from priorshift.estimators.registry import *  # noqa: F403
@@ -14,17 +13,3 @@ from priorshift.estimators.registry import (
     traits_of,
 )
 from priorshift.estimators.result import PriorEstimate
-
-__all__ = [
-    "FIRST",
-    "PriorEstimate",
-    "PriorEstimator",
-    "Reference",
-    "as_estimator",
-    "available_estimators",
-    "decision_methods",
-    "get_estimator",
-    "register_estimator",
-    "traits_of",
-]
-__all__ += registry.__all__

@@ -88,12 +88,6 @@ nats it may be from the best."""
 STRENGTHS = (1.0, 0.5)
 """Powers of the ratio of priors that are tried in turn, until adapting is expected to help."""
 
-MAP_NUMBERS = 1_000_000
-"""Numbers of a table of rows of the target that each of the averaged maps calibrates by itself."""
-
-NO_LIKELIHOOD = 1e-30
-"""A row of less is impossible at the believed priors: in float32 its posterior is not known."""
-
 MOMENTS_SHARE = 0.2
 """Share of an interval's error that belongs to the moments of calibrated outputs."""
 
@@ -233,7 +227,8 @@ def expected_savings(
         mean, square, mass = np.zeros((3, K))
         for block in row_blocks(n, K):
             total = times(y_proba[block], believed)
-            inverse = np.divide(1, total, out=np.zeros_like(total), where=total > NO_LIKELIHOOD)
+            # a row of less is impossible as believed: in float32 its posterior is not known
+            inverse = np.divide(1, total, out=np.zeros_like(total), where=total > 1e-30)
             mass += believed * times(inverse, y_proba[block])
         for block in row_blocks(rows.size, K):
             part = rows[block]
@@ -351,7 +346,7 @@ class Auto(CalibratedMean):
         if evidence.source_priors is None and not seen.all():
             # they stand for their mean on validation, which lacks a class: worse than label
             # priors that you gave, better than no label at all
-            self._raw_weight = 0.0 if evidence.given else 1.0
+            self._raw_weight = 0.0 if self._balance.given else 1.0
         elif self._balance.words == GIVEN:
             # outputs as they came may find other shares on validation than its labels have, by four
             # standard errors and a factor of two, as those of boosted trees after class weights
@@ -406,7 +401,7 @@ class Auto(CalibratedMean):
         else:
             strength = 1.0
         ruling = rulings[strength]
-        unknown = [] if self._evidence.given else self.classes_[~self.confusion_.seen].tolist()
+        unknown = [] if self._balance.given else self.classes_[~self.confusion_.seen].tolist()
         if ruling.action == "adapt" and unknown:
             warn_user(
                 f"validation has no sample of class {some(unknown)}, and without "
@@ -497,7 +492,8 @@ class Auto(CalibratedMean):
                 problem = Mixture(self._class_outputs, weights=sums, alpha=MOMENTS_ALPHA)
                 other = maximise(problem, tol=MOMENTS_TOL, start=source).value
             shares = shares.contradicted(other, share)
-        n_some = min(n, JACKKNIFE_ROWS, max(1, MAP_NUMBERS // K))
+        # each of the averaged maps calibrates a million numbers of the target by itself
+        n_some = min(n, JACKKNIFE_ROWS, max(1, 1_000_000 // K))
         some = sample_rows(y_proba, n_some).astype(np.float32)
         part = Target(some, sample_rows(calibrated, n_some))  # the same rows
         beliefs = []

@@ -242,7 +242,7 @@ class PriorEstimator(BaseEstimator):
         if rows is not None:
             if (said := order_in_words(rows.y_proba, rows.y, self.classes_)) is not None:
                 warn_user(said, PriorShiftWarning)
-            if not (evidence.given or self.outputs in ("calibrated", "ignored")):
+            if not (self.outputs in ("calibrated", "ignored") or evidence.given):
                 self._warn_of_mismatch(evidence)
         return self
 

@@ -25,7 +25,7 @@ from priorshift.intervals import (
     SourceNoise,
     Votes,
     bootstrap_interval,
-    interval_by_counts,
+    drawn_interval,
     likelihood_interval,
     poisson_weights,
     pooled_columns,
@@ -149,11 +149,12 @@ class Bounds:
             model, tempered = (model_columns(of, weight, "hard") for of in (rows.y_proba, chances))
             validation = rows.confusion("hard").in_samples()
         validation, model, tempered = validation[:, seen], model[:, seen], tempered[:, seen]
-        if request.method in ("auto", "asymptotic"):
-            self._warn_if_weak(Votes.of_counts(validation, target, model, tempered))
-        bounds = interval_by_counts(
-            validation, target, model, found.priors[seen], request, tempered
-        )
+        if request.method in ("bootstrap", "bayesian"):
+            bounds = drawn_interval(validation, target, model, found.priors[seen], request)
+        else:
+            votes = Votes.of_counts(validation, target, model, tempered)
+            self._warn_if_weak(votes)
+            bounds = votes.interval(found.priors[seen], request)
         if seen.all():
             return bounds
         interval, error = np.zeros((seen.size, 2)), np.zeros(seen.size)

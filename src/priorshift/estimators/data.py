@@ -59,14 +59,8 @@ COUNTS = ("predicted", "confusion", "soft")
 GIVEN, GIVEN_LABELS = "given", "given (source_label_priors)"
 """Where source priors are from, if a user gave them: they themselves, or those of labels."""
 
-UNKNOWN_SOURCE = "unknown: a confusion matrix alone does not tell them"
-
 MOST_CELLS = 2**25
 """Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
-
-
-NONE_LEFT = 1e-9
-"""Share of the target below which nothing is left of the classes that validation saw."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,8 +180,8 @@ class Target:
 
     @property
     def empty(self) -> bool:
-        """Whether all of the target belongs to classes that validation never saw."""
-        return bool(self.counts.counts.sum() <= NONE_LEFT * self.counts.n_samples)
+        """Whether all of the target belongs to classes that validation never saw, but rounding."""
+        return bool(self.counts.counts.sum() <= 1e-9 * self.counts.n_samples)
 
     def complete(self, seen_priors: Vector) -> Vector:
         """Join priors of the seen classes, which sum to 1, with those of the others."""
@@ -300,7 +294,9 @@ class Evidence:
         if not self.decisions_only:
             predicted = self.predicted.frequencies
             labels = np.where(seen, labels * predicted[seen].sum(), predicted)
-        return labels, "label frequencies of validation" if self.source_known else UNKNOWN_SOURCE
+        if not self.source_known:
+            return labels, "unknown: a confusion matrix alone does not tell them"
+        return labels, "label frequencies of validation"
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all but rows as plain values and arrays, for `from_arrays`."""

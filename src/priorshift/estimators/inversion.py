@@ -52,16 +52,14 @@ class NoAdaptation(PriorEstimator):
     _takes_sparse = True
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
-        return self._unchanged(y_proba.shape[0])
+        solution = Solution(self.source_priors_, "direct")
+        return self._result(solution.value, solution, y_proba.shape[0])
 
     def _estimate_decisions(self, counts: DecisionCounts) -> PriorEstimate:
-        if self._evidence.decisions_only:
-            return self._unchanged(counts.n_samples)
-        return super()._estimate_decisions(counts)
-
-    def _unchanged(self, n_target: int) -> PriorEstimate:
+        if not self._evidence.decisions_only:
+            return super()._estimate_decisions(counts)
         solution = Solution(self.source_priors_, "direct")
-        return self._result(solution.value, solution, n_target)
+        return self._result(solution.value, solution, counts.n_samples)
 
     def _interval(self, *_: Any) -> PriorInterval:
         raise ValueError(

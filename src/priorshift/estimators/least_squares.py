@@ -42,13 +42,6 @@ from priorshift.solvers import (
     solve_linear,
 )
 
-LEAST_SPREAD = 0.5
-"""Share of equal chances in the directions that shrinkage allows for, so that all may move."""
-
-
-RIDGE = 0.01
-"""Of the whitening, relative to the size of the noise."""
-
 
 class RLLS(BBSE):
     r"""Regularised learning of the ratio (Azizzadenesheli et al., 2019).
@@ -182,7 +175,7 @@ class GLS(PriorEstimator):
         known = self._evidence.best_labels  # label priors of the source, as far as they are known
         guess = (self.confusion_.class_frequencies if known is None else known)[target.seen]
         guess = guess / guess.sum() if guess.any() else np.full(guess.size, 1 / guess.size)
-        spread = LEAST_SPREAD / guess.size + (1 - LEAST_SPREAD) * guess
+        spread = 0.5 / guess.size + 0.5 * guess  # half of equal chances, so that all may move
         # Cov(f) / M over rows of seen classes. A class that happens not to occur would seem to be
         # without noise, so one sample more is added, of any class with the same chance
         size = target.size
@@ -357,7 +350,7 @@ def solve_in_rounds(
             # make noise equal in all directions; nothing is known along (1, ..., 1) but p . w = 1
             b = equations()
             spread = b.T @ b / len(b)
-            spread += float(np.trace(spread)) * (1 + RIDGE * np.eye(p.size))
+            spread += float(np.trace(spread)) * (1 + 0.01 * np.eye(p.size))
             whiten = np.linalg.cholesky(np.linalg.inv(spread)).T
             C, q = whiten @ matrix / p, whiten @ moments
             priors = simplex_least_squares(C, q, tol=1e-9).value

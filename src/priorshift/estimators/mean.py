@@ -93,11 +93,8 @@ class CalibratedMean(PriorEstimator):
     @classmethod
     def beside(cls, auto: CalibratedMean) -> Self:
         """Return the mean by the calibration that Auto has fitted already."""
-        fitted = cls(cv=auto.cv, random_state=auto.random_state)
-        own = auto.get_params()
-        for name, learned in vars(auto).items():
-            if name not in own:
-                setattr(fitted, name, learned)
+        fitted = cls()
+        fitted.__dict__.update(vars(auto))  # Auto's own parameters do no harm
         return fitted
 
     def fit(

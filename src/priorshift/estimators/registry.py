@@ -60,12 +60,6 @@ __all__ = [  # noqa: RUF022 - in the order in which methods are listed everywher
 FIRST = {"auto": "Auto", "em": "EM", "scm-l": "SCM-L"}
 """The methods to look at first where many are compared, and what to call them there."""
 
-RESULTS_OF = {"em-ts": "em-bcts", "em-vs": "em-bcts"}
-"""The method whose results carry another name."""
-
-GROUP = "priorshift.estimators"
-"""Entry points of other packages that are estimators."""
-
 Estimator = TypeVar("Estimator", bound=type[PriorEstimator])
 
 _ESTIMATORS: dict[str, type[PriorEstimator]] = {
@@ -200,7 +194,8 @@ def traits_of(name: str) -> PriorEstimator:
     ''
     """
     _load_entry_points()
-    cls = _ESTIMATORS.get(RESULTS_OF.get(name, name))
+    # results of em-bcts carry the name of their calibrator
+    cls = _ESTIMATORS.get("em-bcts" if name in ("em-ts", "em-vs") else name)
     return PriorEstimator() if cls is None else cls()
 
 
@@ -244,7 +239,7 @@ def label_methods() -> list[str]:
 @cache  # once per process
 def _load_entry_points() -> None:
     """Register the estimators of other packages; one that fails is named and left out."""
-    for point in entry_points(group=GROUP):
+    for point in entry_points(group="priorshift.estimators"):
         try:
             register_estimator(point.load())
         except Exception as error:

@@ -33,9 +33,6 @@ PSEUDO_COUNT = 0.5
 """Added to each class, so that no estimate lies on the boundary."""
 
 TOL = 0.01
-LEAST_TEMPERING = 1e-6
-TINY_SHARE = 1e-9
-"""Least share that a class starts with: at 0 it could never come back."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ def estimate_shares(
     jackknife = _jackknife(np.array(without), noise)
     own = noise.diagonal()
     tempering = float(np.exp(np.log(own / (own + jackknife.diagonal())).mean()))
-    tempering = max(tempering, LEAST_TEMPERING)
+    tempering = max(tempering, 1e-6)
     priors, between, passes, converged = _posterior(problem, first.value, source_priors, tempering)
     return Shares(
         _realised(problem, priors, tempering),
@@ -130,7 +127,7 @@ def estimate_shares(
 
 def likeliest_shares(y_proba: Floats, source_priors: Vector, start: Vector) -> Vector:
     """Return the shares of the largest likelihood, with half a row added to each class."""
-    start = np.maximum(start, TINY_SHARE)
+    start = np.maximum(start, 1e-9)  # from 0 a class could never come back
     problem = posterior_problem(y_proba, source_priors, 1 + PSEUDO_COUNT)
     return maximise(problem, tol=TOL, start=start / start.sum()).value
 

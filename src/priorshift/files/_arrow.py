@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from priorshift._typing import Floats, float_type
 from priorshift._version import __version__
 from priorshift.border import Blocks, LockFree, Table, row_slices
-from priorshift.exceptions import missing
+from priorshift.exceptions import require
 from priorshift.files import _base
 from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
 from priorshift.text import brief
@@ -379,10 +379,9 @@ def _field(file: memoryview, table: int, number: int) -> int:
 @contextmanager
 def readable(where: str) -> Iterator[Any]:
     """Yield pyarrow; errors name the file and the reason, or say that pyarrow is missing."""
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise missing(where, "pyarrow", "tables") from None
+    require(where, "tables", "pyarrow")
+    import pyarrow as pa
+
     try:
         yield pa
     # text may be damaged, and so may its length

@@ -20,4 +20,4 @@ from priorshift.intervals._interval import (
     wilson_bounds,
 )
 from priorshift.intervals._likelihood import SourceNoise, likelihood_interval
-from priorshift.intervals._votes import Votes, interval_by_counts, pooled_columns
+from priorshift.intervals._votes import Votes, drawn_interval, pooled_columns

@@ -23,7 +23,6 @@ N_CHAINS = 100
 WARM_UP, THIN = 100, 10
 """Rounds of each chain thrown away, and those from one draw of a chain to its next."""
 
-EM_STEPS = 60
 CHAIN_CELLS = 2**17
 """Cells of the confusion matrices of chains that run side by side, at most."""
 
@@ -109,7 +108,7 @@ def posterior_draws(
         drawn = rng.standard_gamma(np.broadcast_to(counts + 0.5, (n, counts.size)))
         drawn *= (counts.sum() / drawn.sum(axis=1))[:, None]
         p = np.full((n, K), 1 / K)
-        for _ in range(EM_STEPS):
+        for _ in range(60):
             p = sum_by_class(shares(C, p) * drawn[..., None]) + alpha / 2
             p /= p.sum(axis=1, keepdims=True)
         draws = np.empty((2, n_kept, n, K))

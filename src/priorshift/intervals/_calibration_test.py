@@ -24,9 +24,6 @@ LEVEL = 0.05
 LEAST = 1e-12
 """A probability of 0 counts as this."""
 
-LEAST_VARIANCE = 0.25
-"""Of a count of labels: one row more or less never refutes anything."""
-
 
 def refute_calibration(
     y_proba: Floats,
@@ -79,7 +76,8 @@ def refute_calibration(
         bias += np.bincount(label, w, K) - w @ r
         bias_variance += w**2 @ (r * (1 - r))
     Z = slope / np.sqrt(max(slope_variance, LEAST))
-    B = bias / np.sqrt(np.maximum(bias_variance, LEAST_VARIANCE))
+    # a variance of 1/4 at least: one row more or less never refutes anything
+    B = bias / np.sqrt(np.maximum(bias_variance, 0.25))
     k = int(np.argmax(np.abs(B)))
     events = K if K > 2 else 1  # of two, one is predicted too often when the other is too rarely
     of_slope, of_bias = 4 * ndtr(-abs(Z)), 4 * events * ndtr(-abs(B[k]))

@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.special import ndtri
 
-from priorshift._results import refuse_nan
 from priorshift._typing import Indices, Vector
 from priorshift.border import (
     MOST_DRAWS,
@@ -81,9 +80,6 @@ class PriorInterval:
     standard_error: Vector  # of the estimate before it is constrained to the simplex
     method: IntervalKind
     caution: str | None = None  # why the bounds may cover less often than they say; what to do
-
-    def __post_init__(self) -> None:
-        refuse_nan(self)
 
     @classmethod
     def around(

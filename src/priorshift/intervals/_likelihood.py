@@ -31,14 +31,8 @@ from priorshift.border import (
 from priorshift.intervals._interval import IntervalRequest, PriorInterval, wilson_bounds
 from priorshift.solvers import Mixture
 
-RIDGE = 1e-10
-"""Relative to M: classes that cannot be told apart get a large variance, not an infinite one."""
-
 STEEP = 1e30
 """A row whose likelihood changes this fast bounds the class at once; float32 can hold it."""
-
-CLOSE = 1e-4
-"""Relative change of a bound at which it has been found."""
 
 
 class SourceNoise(NamedTuple):
@@ -165,7 +159,8 @@ def _paths(H: Vector, gradient: Vector, p: Vector, M: float) -> tuple[Vector, Ve
     present = p * M > 1e-3  # expected rows
     root = np.sqrt(p[present])
     scaled = H[np.ix_(present, present)] * root[:, None] * root
-    scaled[np.diag_indices_from(scaled)] += RIDGE * M
+    # classes that cannot be told apart get a large variance, not an infinite one
+    scaled[np.diag_indices_from(scaled)] += 1e-10 * M
     inverse = np.linalg.inv(scaled) * root[:, None] * root
     covariance = inverse - np.outer(p[present], p[present]) / M
     # posteriors tell no more than labels: below their noise there is only rounding
@@ -206,7 +201,7 @@ def _reach(effects: Vector, sign: float, drop: Vector, start: Vector, most: Vect
         with np.errstate(divide="ignore", invalid="ignore"):
             step = t - value / slope
         new = np.where((step >= low) & (step <= high) & (slope < 0), step, 0.5 * (low + high))
-        if (np.abs(new - t) <= CLOSE * np.maximum(t, 1e-12)).all():
+        if (np.abs(new - t) <= 1e-4 * np.maximum(t, 1e-12)).all():
             return new
         t = new
     return t

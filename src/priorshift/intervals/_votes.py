@@ -49,18 +49,6 @@ MODEL_ROWS = 4.0
 MISTAKES = 0.25
 """Mistakes added to each class: few rows may show none, and yet they occur."""
 
-WEAK = 1.5
-"""Noise of a column of C, relative to what tells classes apart, beyond which intervals may fail."""
-
-CLIPPED = 0.5
-"""How far a raw solution outside [0, 1] is drawn back before it is compared with a share."""
-
-MANY_CLASSES = 500
-"""Classes from which on votes of float32 rows are summed in that precision, in half the time."""
-
-STEPS = 30
-"""Halvings of [0, 1] that locate a bound."""
-
 
 @dataclass(frozen=True)
 class Votes:
@@ -107,7 +95,8 @@ class Votes:
         weight = np.ones(y.size) if sample_weight is None else sample_weight
         n = confusion.class_weights**2 / np.bincount(y, weight**2, confusion.class_weights.size)
         (n_target, K), decision = y_proba_target.shape, confusion.decision
-        precise = K < MANY_CLASSES or y_proba.dtype != np.float32
+        # votes of many classes are summed in the precision of their rows, in half the time
+        precise = K < 500 or y_proba.dtype != np.float32
         precision: Any = np.float64 if precise else np.float32
 
         def kernel(part: slice) -> tuple[Vector, Vector, Vector]:
@@ -189,7 +178,8 @@ class Votes:
     @property
     def weak(self) -> bool:
         """Whether validation is too small for errors of C to pass through its inverse linearly."""
-        return bool((self.within.sum(axis=1) > WEAK * self.n_validation).any())
+        # by the noise of a column of C, relative to what tells classes apart
+        return bool((self.within.sum(axis=1) > 1.5 * self.n_validation).any())
 
     def variance(self, estimand: str) -> Vector:
         """Return the variance of the raw solution about the population's or the sample's share."""
@@ -222,7 +212,8 @@ class Votes:
         M, n, z = self.n_target, self.n_validation, request.z(priors.size)
         population = request.estimand == "population"
         others, labels = _others(np.maximum(self.raw, 0)), (1.0 if population else 0.0) / M
-        raw = (1 - CLIPPED) * self.raw + CLIPPED * np.clip(self.raw, 0, 1)
+        # outside [0, 1] it is drawn back half the way before it is compared with a share
+        raw = 0.5 * self.raw + 0.5 * np.clip(self.raw, 0, 1)
 
         # of each moment, what a class itself adds, and what the others do that share the rest
         T, noise, third = self.within / M, self.within / n[:, None], self.skewness / n[:, None] ** 2
@@ -245,7 +236,7 @@ class Votes:
             """Return where U^2 = z^2 v between the estimate and an end, or the end."""
             inside, outside = np.clip(raw, 0, 1), np.full_like(raw, end)
             kept = accepts(outside)
-            for _ in range(STEPS):
+            for _ in range(30):
                 middle = 0.5 * (inside + outside)
                 fits = accepts(middle)
                 inside, outside = np.where(fits, middle, inside), np.where(fits, outside, middle)
@@ -308,15 +299,10 @@ def unmixing(C: Vector, q: Vector, n_target: float) -> Vector:
 # Counts of hard decisions alone, without the rows of target or validation
 
 
-def interval_by_counts(
-    validation: Vector,
-    target: Vector,
-    model: Vector,
-    priors: Vector,
-    request: IntervalRequest,
-    tempered: Vector | None = None,
+def drawn_interval(
+    validation: Vector, target: Vector, model: Vector, priors: Vector, request: IntervalRequest
 ) -> PriorInterval:
-    r"""Bound priors by counts of hard decisions, as the request asks; by default by their votes.
+    r"""Bound priors by draws from counts of hard decisions: a bootstrap, or their posterior.
 
     Validation, target and the model's columns are those of `Votes.of_counts`; weighted rows count
     as what they are worth. A bootstrap draws new counts: resampling rows within classes amounts to
@@ -327,11 +313,11 @@ def interval_by_counts(
     --------
     >>> import numpy as np
     >>> V, n = np.array([[80.0, 20.0], [20.0, 80.0]]), np.array([100.0, 100.0])
-    >>> request = IntervalRequest(0.95, np.random.default_rng(0))
-    >>> found = interval_by_counts(V, n, pooled_columns(V), np.array([0.5, 0.5]), request)
-    >>> found.interval.round(2)
-    array([[0.35, 0.65],
-           [0.35, 0.65]])
+    >>> request = IntervalRequest(0.95, np.random.default_rng(0), method="bootstrap")
+    >>> found = drawn_interval(V, n, pooled_columns(V), np.array([0.5, 0.5]), request)
+    >>> found.interval.round(1)
+    array([[0.3, 0.7],
+           [0.3, 0.7]])
     """
     if request.method == "bayesian":
         pseudo = 2.0 * model
@@ -348,8 +334,6 @@ def interval_by_counts(
         )
         draws = population if request.estimand == "population" else sample
         return credible_interval(draws, priors, request)
-    if request.method != "bootstrap":
-        return Votes.of_counts(validation, target, model, tempered).interval(priors, request)
     sizes = np.maximum(np.rint(validation.sum(axis=0)), 1).astype(np.int64)
     columns = validation / validation.sum(axis=0)
     q, n_target = target / target.sum(), int(np.rint(target.sum()))

@@ -4,14 +4,3 @@ from priorshift.monitor._monitor import PriorMonitor
 from priorshift.monitor._past import ONLINE
 from priorshift.monitor._steps import MonitorHistory, MonitorStep, Record, describe
 from priorshift.monitor._windows import PERIODS, cut_windows
-
-__all__ = [
-    "ONLINE",
-    "PERIODS",
-    "MonitorHistory",
-    "MonitorStep",
-    "PriorMonitor",
-    "Record",
-    "cut_windows",
-    "describe",
-]

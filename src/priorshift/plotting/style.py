@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Indices, Vector
-from priorshift.exceptions import missing
+from priorshift.exceptions import require
 from priorshift.text import movers
 
 if TYPE_CHECKING:
@@ -33,10 +33,7 @@ WIDTH = 7.4
 
 def require_matplotlib() -> None:
     """Raise an error that names the extra to install if Matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise missing("a plot", "matplotlib", "plot") from None
+    require("a plot", "plot", "matplotlib")
 
 
 def ink() -> str:

@@ -25,7 +25,7 @@ from priorshift.assessment import vaguest_share
 from priorshift.compare import Scores
 from priorshift.estimators import PriorEstimate, Reference, traits_of
 from priorshift.evidence import FEW_ROWS
-from priorshift.exceptions import missing
+from priorshift.exceptions import require
 from priorshift.files import write_text
 from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, Facts, gather
 from priorshift.report._figures import draw_figures
@@ -193,11 +193,7 @@ def write_report(path: str | os.PathLike[str], estimate: PriorEstimate, **given:
 
 def require_packages() -> None:
     """Name the extra to install where a package is missing."""
-    try:
-        import jinja2  # noqa: F401
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise missing("a report", error.name or "jinja2", "report") from None
+    require("a report", "report", "jinja2", "matplotlib")
 
 
 # What the page says that depends on more than one number
