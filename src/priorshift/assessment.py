@@ -732,7 +732,8 @@ class Case:
         strata = evidence.Strata(evidence.rows_that_differ(goal, target), data.labelled, y)
         if self.mean is not None:
             self.shares = evidence.measure_shares(target.calibrated, strata)
-            if strata.tell:
+            # labels tell what actions gain if any is on a row that they change
+            if strata.changed[data.labelled].any() or not strata.changed.any():
                 self.gains = evidence.measure_gains(goal, target, strata)
         # 1 over each label's chance of being asked for; labels drawn at random fall on changed
         # rows as often as rows are changed
@@ -762,14 +763,9 @@ class Case:
             hits = goal.decide(data.y_proba_val.values) == data.y_val
             promised, p_value = compare_recall(data.y_val, hits, y, right, data.classes.size)
             self.errs_otherwise = p_value is not None and p_value <= 1 - level
-        self.measured = Measured(
-            n,
-            mean(before, least, most),
-            mean(after, least, most),
-            mean(saved, least - most, most - least),
-            promised,
-            p_value,
-        )
+        scores = mean(before, least, most), mean(after, least, most)
+        gain = mean(saved, least - most, most - least)
+        self.measured = Measured(n, *scores, gain, promised, p_value)
         weights = None
         if not alike:
             weights = np.ones(len(target.y_proba))
@@ -806,7 +802,7 @@ class Case:
             return swapped
         # most targets have more once their columns are swapped or they were adapted before, and
         # hardly any natural one does
-        refuted = kind.refuted or (found is not None and found.rejected)
+        refuted = not kind.possible or (found is not None and found.rejected)
         if kind.explained is None or kind.unexplained < 0.3 or not refuted:
             return None
         return fact("assumed_wrongly", unlike=min(kind.unexplained, 1.0), share=kind.explained)
@@ -966,9 +962,8 @@ class Case:
                 missing.append(fact("no_diagnostics", error=str(error)))
         if goal.name != "accuracy":
             before, after = self._expect_scores()
-        gain = evidence.Expected.of(
-            *ruling.gain, self.level, (-1.0, 1.0) if goal.name in IN_POINTS else None
-        )
+        possible = (-1.0, 1.0) if goal.name in IN_POINTS else None
+        gain = evidence.Expected.of(*ruling.gain, self.level, possible)
         decided = data.decided_shares
         if before is not None and after is not None:
             # before plus the gain by all evidence, with an interval as by validation
@@ -1001,13 +996,9 @@ class Case:
                 vague = (report.classes[k], *report.interval[k].tolist())
             few = labels.size <= 3  # else the two that moved most are named
             most = labels if few else labels[movers((shares - decided)[labels], 2)]
-            said = decisions_headline(
-                [(report.classes[k], float(shares[k]), float(decided[k])) for k in most],
-                all_named=few,
-                vague=vague,
-                drifted=ruling.verdict == "unclear",
-                erred=self.errs_otherwise,
-            )
+            named = [(report.classes[k], float(shares[k]), float(decided[k])) for k in most]
+            known = {"drifted": ruling.verdict == "unclear", "erred": self.errs_otherwise}
+            said = decisions_headline(named, all_named=few, vague=vague, **known)
         if acting.decision is not None:  # what is done, whatever the method would do by itself
             done = {"adapt": ruling.action == "adapt", "reason": ruling.why, "sentence": str(said)}
             done["strength"] = acting.strength

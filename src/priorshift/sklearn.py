@@ -415,7 +415,7 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             if known and plain and shift.strength:
                 before = np.bincount(rows.y, minlength=K) / rows.y.size
                 found = explain_by_priors(rows.y_proba, rows.y, y_proba, before)
-                if found.refuted:
+                if found.explained is not None and not found.possible:
                     warn_user(
                         f"a change of class balance explains only {found.explained:.0%} of what "
                         "changed in the predictions, and adapting assumes that nothing else did: "

@@ -120,13 +120,8 @@ class Kind(NamedTuple):
         return well and self.amplification <= AMPLIFIED
 
     @property
-    def refuted(self) -> bool:
-        """Whether prior shift surely leaves much of the change unexplained."""
-        return self.explained is not None and self.high < REFUTED
-
-    @property
     def possible(self) -> bool:
-        """Whether there was a change that prior shift may explain."""
+        """Whether there was a change that prior shift may explain: it is not refuted."""
         return self.explained is not None and self.high >= REFUTED
 
 

@@ -183,11 +183,6 @@ class Strata(NamedTuple):
     labelled: Indices
     y: Indices
 
-    @property
-    def tell(self) -> bool:
-        """Whether labels tell what actions gain: whether any is on a changed row."""
-        return bool(self.changed[self.labelled].any()) or not self.changed.any()
-
     def mean(
         self, values: Vector, added: float, *, elsewhere: bool = True
     ) -> tuple[Vector, Vector]:

@@ -144,8 +144,7 @@ class AssumptionTest(Finding):
         elif self.rejected:
             yield fact("looks_different", p_value=self.p_value)
         else:
-            least = self.detectable_effect
-            yield fact("balance_explains", p_value=self.p_value, least=least)
+            yield fact("balance_explains", p_value=self.p_value, least=self.detectable_effect)
         if self.n_repeated_val or self.n_repeated_target:
             yield fact("repeated", n_val=self.n_repeated_val, n_target=self.n_repeated_target)
 

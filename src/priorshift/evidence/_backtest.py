@@ -166,12 +166,10 @@ class Backtest:
         """Return plain Python values, ready for JSON."""
         columns = self.columns()
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        gains = None
-        if self.gains is not None:
-            gains = {
-                action: {"mean": gain.mean, "low": gain.less(SURE), "high": gain.less(-SURE)}
-                for action, gain in self.gains.items()
-            }
+        gains = {
+            action: {"mean": gain.mean, "low": gain.less(SURE), "high": gain.less(-SURE)}
+            for action, gain in (self.gains or {}).items()
+        }
         return {
             "verdict": self.verdict,
             "action": None if self.ruling is None else self.ruling.action,
@@ -179,7 +177,7 @@ class Backtest:
             "ordered": self.ordered,
             "n_groups": self.n_groups,
             "goal": self.goal,
-            "gains": gains,
+            "gains": gains or None,
             "off": self.off,
             "groups": plain(rows),
         }
@@ -264,16 +262,9 @@ def backtest(
     'adapt'
     """
     names, rows, labels = read_labelled(y_proba, y, classes)
-    return replay(
-        rows,
-        labels,
-        name_groups(groups, labels.size, ordered),
-        names,
-        method,
-        Goal.of(costs, goal, names),
-        random_state,
-        source_priors=source_priors,
-    )
+    history = (rows, labels, name_groups(groups, labels.size, ordered), names)
+    aim = Goal.of(costs, goal, names)
+    return replay(*history, method, aim, random_state, source_priors=source_priors)
 
 
 def replay(
@@ -311,16 +302,11 @@ def replay(
             actions = act(estimate, mean, target.values)
         aim = goal.at(estimate.priors)
         strata = Strata(rows_that_differ(aim, actions), np.arange(here.size), y[here])
+        gains = {action: gain.mean for action, gain in measure_gains(aim, actions, strata).items()}
         readings = np.array([estimate.priors, mean.priors, mean.source_priors])
-        found.append(
-            PastGroup(
-                group_names[group],
-                here.size,
-                {action: gain.mean for action, gain in measure_gains(aim, actions, strata).items()},
-                readings - np.bincount(y[here], minlength=classes.size) / here.size,
-                float(np.abs(readings[0] - readings[2]).sum() / 2),
-            )
-        )
+        errors = readings - np.bincount(y[here], minlength=classes.size) / here.size
+        moved = float(np.abs(readings[0] - readings[2]).sum() / 2)
+        found.append(PastGroup(group_names[group], here.size, gains, errors, moved))
     return Backtest(tuple(found), len(group_names), in_time, goal.name, goal.cost_of_error())
 
 

@@ -353,13 +353,11 @@ def _true_distance(observed: float, true: Vector, quantiles: Vector) -> float:
 
 # What would have been detected -----------------------------------------------------------------
 
-N_DIRECTIONS = 64
-
 
 def ways_to_shift(
     samples: Samples, null: Vector, whitener: Vector, rng: np.random.Generator
 ) -> Vector:
-    """Return how shifts of size 1 move the whitened deviations, (N_DIRECTIONS, n_directions)."""
+    """Return how shifts of size 1 move the whitened deviations, (64, n_directions)."""
     way = directions(null, rng)
     seen = way @ samples.C.T @ whitener
     # the noise of C makes any shift look larger than it is: subtract it
@@ -375,13 +373,13 @@ def ways_to_shift(
 
 
 def directions(priors: Vector, rng: np.random.Generator) -> Vector:
-    r"""Draw shifts of total variation 1, (N_DIRECTIONS, K).
+    r"""Draw 64 shifts of total variation 1, (64, K).
 
     A random half of the classes becomes more common, all by one factor, at the expense of the
     others: :math:`p_k \propto p^N_k (\epsilon_k - \bar\epsilon)` with random signs
     :math:`\epsilon_k`.
     """
-    signs = np.where(rng.random((N_DIRECTIONS, priors.size)) < 0.5, -1.0, 1.0)
+    signs = np.where(rng.random((64, priors.size)) < 0.5, -1.0, 1.0)
     ways = priors * (signs - signs @ priors[:, None])
     # if all signs are alike: the most common class against the others
     most = int(np.argmax(priors))

@@ -70,9 +70,8 @@ def explain_by_priors(
     in_val, in_target, n_bins = _bin(y_proba_val, y_proba_target)
     K, n = before.size, in_target.size
     size = np.bincount(y_val, minlength=K)
-    H = np.bincount(in_val * K + y_val, minlength=n_bins * K).reshape(n_bins, K) / np.maximum(
-        size, 1
-    )
+    counts = np.bincount(in_val * K + y_val, minlength=n_bins * K).reshape(n_bins, K)
+    H = counts / np.maximum(size, 1)
     t = np.bincount(in_target, minlength=n_bins) / n
     seen = size > 0
 

@@ -124,8 +124,7 @@ def read_samples(
 
 def float_blocks(y_proba: Floats) -> Iterator[tuple[slice, Vector]]:
     """Yield blocks of rows, copied to float64."""
-    n, K = y_proba.shape
-    for rows in row_blocks(n, K, 2**23):
+    for rows in row_blocks(len(y_proba), y_proba.shape[1], 2**23):
         yield rows, y_proba[rows].astype(np.float64)
 
 
