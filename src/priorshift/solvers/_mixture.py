@@ -245,6 +245,8 @@ class Mixture:
         if not self.fetched and self.weights is not None:
             stands_for = stands_for * self.weights[chosen]
         mix = partial(_mix, self.scale * p, stands_for, None)
+        if isinstance(self.A, SparseTable):  # taken at once: small products of them are slow
+            return self.A[chosen], mix, None
         return (chosen, mix, None) if self.fetched else (self.A, mix, chosen)
 
 
