@@ -78,6 +78,15 @@ def test_rows_that_lose_everything_are_kept_with_a_warning(rest):
     assert adapted.toarray() == pytest.approx(expected, abs=1e-12)
 
 
+def test_a_lost_row_keeps_what_it_spreads():
+    rows = TopK([[0, 2], [1, 2]], [[0.6, 0.0], [0.5, 0.4]], 3, rest="spread")
+    for given in (rows, rows.toarray()):
+        with pytest.warns(UserWarning, match="1 of 2 rows"):
+            adapted = ps.adapt_proba(given, [0.4, 0.4, 0.2], [0.0, 0.0, 1.0])
+        full = adapted if given is not rows else adapted.toarray()
+        assert full == pytest.approx(np.array([[0.6, 0.4, 0.0], [0.0, 0.0, 1.0]]))
+
+
 def test_what_spreads_nothing_but_lost_rows_is_written_in_full():
     table = TopK([[0], [1]], [[0.9], [1.0]], 3, rest="spread")
     source, target = [0.4, 0.3, 0.3], [1.0, 0.0, 0.0]

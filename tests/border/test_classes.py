@@ -10,7 +10,13 @@ import pytest
 from scipy.sparse import csr_array
 
 import priorshift as ps
-from priorshift.border import SparseTable, check_source_mass
+from priorshift.border import (
+    Predictions,
+    SparseTable,
+    Table,
+    check_source_mass,
+    encode_labels,
+)
 
 NAMES = np.array(["cat", "dog", "elk", "fox"])
 
@@ -141,6 +147,23 @@ def test_labels_that_differ_only_by_case_are_named():
     with pytest.raises(ValueError, match=r"outside classes: 'PASS'.*These " + said):
         ps.CML().fit(y_proba[:, 0], y_pred, classes=["fail", "pass"])
     ps.CML().fit(y_proba, np.array(["a", "A", "b"] * 9))  # letters may
+
+
+@pytest.mark.parametrize("label", [0.5, -1, 2, 1e9])
+def test_only_positions_are_taken_for_classes_that_are_numbered(label):
+    labels = np.array([0, 1, label])
+    with pytest.raises(ValueError, match=r"outside classes: .* at position 2 \(1 such labels\)"):
+        encode_labels(labels, np.arange(2))
+    found = encode_labels(np.array([1.0, 0.0]), np.arange(2))
+    assert found.dtype == np.intp
+    assert found.tolist() == [1, 0]
+
+
+def test_many_decisions_are_no_matrix():
+    few, many = (Predictions.from_decisions(np.arange(n) % 4096, 4096) for n in (4096, 4097))
+    assert isinstance(few.values, np.ndarray)
+    assert isinstance(many.values, Table)
+    assert many.take(np.array([4095, 4096])).values.argmax(axis=1).tolist() == [4095, 0]
 
 
 def test_a_trend_of_next_to_nothing_leaves_room(recwarn):

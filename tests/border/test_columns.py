@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import priorshift as ps
+from priorshift.border import as_text
 from priorshift.compare import compare
 
 CLASSES = ["cat", "dog", "fox"]
@@ -296,6 +297,19 @@ def test_whole_numbers_with_a_point_name_columns_without(form):
     assert found.classes_.tolist() == ["0", "1"]
     whole = ps.SCML().fit(frame, [0, 1, 0]).estimate(frame)
     assert found.estimate(frame).priors.tolist() == whole.priors.tolist()
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        ([2.0, -1.0], ["2", "-1"]),
+        ([2.0, 1.5], ["2.0", "1.5"]),
+        ([2.0, 2.0**53], ["2", "9007199254740992"]),
+        ([2.0, 2.0**54], ["2.0", "1.8014398509481984e+16"]),
+    ],
+)
+def test_labels_become_text_without_losing_digits(labels, text):
+    assert as_text(np.array(labels)).tolist() == text
 
 
 def test_a_class_without_a_column_is_named_with_the_column_that_may_be_meant():
