@@ -107,7 +107,12 @@ class _Calibrator(BaseEstimator):
             The fitted calibrator.
         """
         check_choice(self.balance, ("offset", "weights"), "balance")
-        ridges = ridges_of(getattr(self, "ridge", None))
+        ridge, solver = getattr(self, "ridge", None), getattr(self, "solver", "optimal")
+        check_choice(solver, ("optimal", "released"), "solver")
+        released, ridges = solver == "released", ridges_of(ridge)
+        if released:
+            check_choice(ridge, (None, 0), "ridge with solver='released'")
+        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
         n_folds = 1 if len(ridges) < 2 else check_count(getattr(self, "cv", 5), "cv", least=2)
         y_proba, y = column_of(y_proba, y, of="y_proba")
         outputs = self._outputs(y_proba, classes=classes)
@@ -120,7 +125,6 @@ class _Calibrator(BaseEstimator):
         offset, corrected = np.zeros(self.classes_.size), source_label_priors is not None
         if corrected:
             priors = check_priors(source_label_priors, self.classes_, "source_label_priors")
-            released = getattr(self, "solver", "optimal") == "released"
             balance = "weights" if released else self.balance
             weight, offset = rebalance(encoded, weight, priors, balance)
         # stratified folds share the chance in label frequencies, which a bias would fit
@@ -144,8 +148,23 @@ class _Calibrator(BaseEstimator):
                 PriorShiftWarning,
             )
         with single_threaded_blas():  # products of small blocks: threads would only wait
-            found = self._search(likelihood, unit, ridges, folds if n_folds > 1 else ())
+            if released:
+                found, ridge = _fit_released(likelihood, unit, max_iter), 0.0
+            else:
+                found, ridge, _ = fit_chosen(
+                    likelihood,
+                    self._family,
+                    ridges,
+                    folds if n_folds > 1 else (),
+                    gtol=tol * np.sqrt(likelihood.total),
+                    start=unit,
+                    tol=tol,
+                    max_iter=max_iter,
+                )
             self.nll_ = likelihood.value(found.map) / likelihood.total
+        if found.trouble and not released:
+            message = f"{type(self).__name__} did not converge: {found.trouble}."
+            warn_user(message, ConvergenceWarning)
         self.n_iter_, self.converged_ = found.n_iter, not found.trouble
         self._map = ScoreMap(found.map.slope / unit, found.map.bias)
         if self._family == "vs":
@@ -153,7 +172,7 @@ class _Calibrator(BaseEstimator):
         else:
             self.temperature_ = float(1 / self._map.slope[0])
         if self._family != "ts":
-            self.bias_ = self._map.bias
+            self.bias_, self.ridge_ = self._map.bias, ridge
         return self
 
     def predict_log_proba(self, y_proba: ArrayLike) -> Vector:
@@ -214,32 +233,35 @@ class _Calibrator(BaseEstimator):
         z = np.maximum(values, TINY, dtype=np.float64, order="C")
         return _log_softmax(np.log(z, out=z))
 
-    def _search(
-        self,
-        likelihood: LabelLikelihood,
-        unit: float,
-        ridges: tuple[float, ...],
-        folds: tuple[slice, ...],
-    ) -> FittedMap:
-        """Find the best map of outputs divided by a unit; warn if it is not reached."""
-        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
-        gtol = tol * np.sqrt(likelihood.total)
-        found, ridge, _ = fit_chosen(
-            likelihood,
-            self._family,
-            ridges,
-            folds,
-            gtol=gtol,
-            start=unit,
-            tol=tol,
-            max_iter=max_iter,
-        )
-        if self._family != "ts":
-            self.ridge_ = ridge
-        if found.trouble:
-            message = f"{type(self).__name__} did not converge: {found.trouble}."
-            warn_user(message, ConvergenceWarning)
-        return found
+
+def _fit_released(likelihood: LabelLikelihood, unit: float, max_iter: int) -> FittedMap:
+    """Fit BCTS to outputs divided by a unit, as the code that was released does."""
+    likelihood = LabelLikelihood(
+        likelihood.z.astype(np.float32), likelihood.y, likelihood.weight, likelihood.offset
+    )
+
+    def map_of(theta: Floats) -> ScoreMap:  # `z` is stored divided by the unit
+        temperature, bias = theta[0].astype(np.float64), theta[1:].astype(np.float64)
+        return ScoreMap(np.full(bias.size, unit / temperature), bias)
+
+    def evaluate(theta: Floats) -> tuple[np.float32, Floats]:
+        with np.errstate(all="ignore"):
+            value, of = likelihood.value_and_gradient(map_of(theta))
+            steep = -unit / theta[0].astype(np.float64) ** 2 * of.slope.sum()
+        if not np.isfinite([value, steep]).all():
+            raise ValueError(
+                "the released BCTS diverges on these logits, which its fixed learning rate "
+                "does not suit; use solver='optimal'."
+            )
+        gradient = np.concatenate([[steep], of.bias]) / likelihood.total
+        return np.float32(value / likelihood.total), gradient.astype(np.float32)
+
+    start = np.ones(1 + likelihood.offset.size, np.float32)  # of temperature and biases
+    theta, n_iter = released_lbfgs(evaluate, start, min(LBFGS_STEPS, max_iter))
+    mean, slope = evaluate(theta)
+    least = float(np.abs(slope).max())
+    trouble = "" if least <= GRADIENT_TOLERANCE else f"its gradient is still {least:.2g}"
+    return FittedMap(map_of(theta), n_iter, trouble, float(mean) * likelihood.total)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -354,46 +376,6 @@ class BCTS(_Calibrator):
     solver: Literal["optimal", "released"] = "optimal"
 
     _family = "bcts"
-
-    def _search(
-        self,
-        likelihood: LabelLikelihood,
-        unit: float,
-        ridges: tuple[float, ...],
-        folds: tuple[slice, ...],
-    ) -> FittedMap:
-        check_choice(self.solver, ("optimal", "released"), "solver")
-        if self.solver == "optimal":
-            return super()._search(likelihood, unit, ridges, folds)
-        check_choice(self.ridge, (None, 0), "ridge with solver='released'")
-        self.ridge_ = 0.0
-        n_steps = min(LBFGS_STEPS, check_count(self.max_iter, "max_iter"))
-        likelihood = LabelLikelihood(
-            likelihood.z.astype(np.float32), likelihood.y, likelihood.weight, likelihood.offset
-        )
-
-        def map_of(theta: Floats) -> ScoreMap:  # `z` is stored divided by the unit
-            temperature, bias = theta[0].astype(np.float64), theta[1:].astype(np.float64)
-            return ScoreMap(np.full(bias.size, unit / temperature), bias)
-
-        def evaluate(theta: Floats) -> tuple[np.float32, Floats]:
-            with np.errstate(all="ignore"):
-                value, of = likelihood.value_and_gradient(map_of(theta))
-                steep = -unit / theta[0].astype(np.float64) ** 2 * of.slope.sum()
-            if not np.isfinite([value, steep]).all():
-                raise ValueError(
-                    "the released BCTS diverges on these logits, which its fixed learning rate "
-                    "does not suit; use solver='optimal'."
-                )
-            gradient = np.concatenate([[steep], of.bias]) / likelihood.total
-            return np.float32(value / likelihood.total), gradient.astype(np.float32)
-
-        start = np.ones(1 + likelihood.offset.size, np.float32)  # of temperature and biases
-        theta, n_iter = released_lbfgs(evaluate, start, n_steps)
-        mean, slope = evaluate(theta)
-        least = float(np.abs(slope).max())
-        trouble = "" if least <= GRADIENT_TOLERANCE else f"its gradient is still {least:.2g}"
-        return FittedMap(map_of(theta), n_iter, trouble, float(mean) * likelihood.total)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
