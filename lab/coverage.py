@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,16 +56,14 @@ def said(words: str, run: Callable[[], Any]) -> tuple[Any, bool]:
     return result, any(words in str(one.message) for one in caught)
 
 
-def assumption(task: Task, rows: np.ndarray, seed: int) -> ps.AssumptionTest:
-    """Test whether a change of priors alone explains some target rows."""
-    return ps.check_assumption(
-        task.y_proba_val,
-        task.y_val,
-        rows,
-        classes=task.classes,
-        n_resamples=N_RESAMPLES,
-        random_state=seed,
-    )
+def ask(test: Callable[..., Any], task: Task, rows: np.ndarray, seed: int) -> Any:
+    """Run a test of some target rows beside validation."""
+    known = {"classes": task.classes, "n_resamples": N_RESAMPLES, "random_state": seed}
+    return test(task.y_proba_val, task.y_val, rows, **known)
+
+
+assumption = partial(ask, ps.check_assumption)
+"""Test whether a change of priors alone explains some target rows."""
 
 
 def rejects(found: ps.AssumptionTest) -> float | None:
@@ -89,14 +88,7 @@ def files(task: Task, seed: int) -> Values:
 
 def effect(task: Task, seed: int) -> Values:
     """Measure the effect size where nothing shifted, and where the shift is 0.2."""
-    test = ps.detect_shift(
-        task.y_proba_val,
-        task.y_val,
-        task.y_proba,
-        classes=task.classes,
-        n_resamples=N_RESAMPLES,
-        random_state=seed,
-    )
+    test = ask(ps.detect_shift, task, task.y_proba, seed)
     low, high = test.effect_interval
     if not np.allclose(task.priors, np.bincount(task.y_val) / task.y_val.size, atol=0.01):
         return {"its interval holds a shift of 0.2, %": 100.0 * (low <= 0.2 <= high)}

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -275,7 +276,7 @@ def peer_table() -> None:
     head("Peers on the same data (`make bench-peers` installs them)", "K", "method", *columns)
     for K in SIZES:
         task = task_of(K)
-        target = Target(task)
+        target = SimpleNamespace(**vars(task), y_proba_target=task.y_proba)  # as peers call it
         problem = Mixture(task.y_proba, scale=1 / task.source_priors)
 
         def ours(name: str, task: Task = task) -> np.ndarray:
@@ -294,14 +295,6 @@ def peer_table() -> None:
             share = peak(call) / task.y_proba.nbytes
             shown = f"{below:.2f}" if "em" in name.lower() else ""
             row(K, name, duration(seconds), f"{share:.2f}", f"{error:.3f}", shown)
-
-
-class Target:
-    """A task under the names that peers ask for."""
-
-    def __init__(self, task: Task) -> None:
-        self.y_proba_val, self.y_val = task.y_proba_val, task.y_val
-        self.y_proba_target, self.source_priors = task.y_proba, task.source_priors
 
 
 def start_table() -> None:

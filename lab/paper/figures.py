@@ -123,10 +123,7 @@ def draw_long_tails(published: Mapping[str, Indices] | None = None) -> "Figure":
 
 def draw_gaussian(studies: Sequence[ConfusionStudy]) -> "Figure":
     """Draw the classifiers, and below them how far their estimated matrices are from the truth."""
-    require_matplotlib()
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, len(studies), figsize=(9.6, 5.4), layout="constrained")
+    figure, axes = _figure((9.6, 5.4), nrows=2, ncols=len(studies))
     x = np.linspace(-8, 8, 200)
     posterior = 1 / (1 + np.exp(-(MEANS[1] - MEANS[0]) / DEVIATION**2 * x))
     for column, study in enumerate(studies):
@@ -195,21 +192,16 @@ def draw_feasible_set(confusion: Vector) -> "Figure":
     return figure
 
 
-def _figure(size: tuple[float, float] = (7.4, 4.2)) -> tuple["Figure", Any]:
+def _figure(size: tuple[float, float] = (7.4, 4.2), **panels: Any) -> tuple["Figure", Any]:
     require_matplotlib()
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=size, layout="constrained")
+    return plt.subplots(figsize=size, layout="constrained", **panels)
 
 
 def _panels(n: int) -> tuple["Figure", Any]:
-    require_matplotlib()
-    import matplotlib.pyplot as plt
-
     size = (1.5 + 4.2 * n, 4.2)
-    figure, axes = plt.subplots(
-        1, n, figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
-    )
+    figure, axes = _figure(size, ncols=n, sharex=True, sharey=True, squeeze=False)
     return figure, axes[0]
 
 

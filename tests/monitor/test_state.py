@@ -347,7 +347,7 @@ def test_a_fit_of_numbers_too_small_to_divide_by_is_not_written(rng, tmp_path):
     y_proba[:, 2] = 1e-301
     y_proba /= y_proba.sum(axis=1, keepdims=True)
     monitor = PriorMonitor(ps.BBSE()).fit(y_proba, y)
-    with pytest.raises(ValueError, match=r"cannot be saved: '.* which are 0 or at least"):
+    with pytest.raises(ValueError, match=r"cannot be saved: '.* that are 0 or at least"):
         monitor.save(tmp_path / "state.json")
 
 

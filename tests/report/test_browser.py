@@ -154,6 +154,8 @@ def test_nothing_sticks_out_of_the_page(visit, name, size):
         "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
     )
     assert wide <= room
+    beside = "table => table.parentElement.scrollWidth - table.parentElement.clientWidth"
+    assert page.locator("#flows-table").evaluate(beside) == 0, "what changed is seen at once"
     for figure in page.locator("figure svg").all():
         box = figure.bounding_box()
         assert box["x"] >= 0

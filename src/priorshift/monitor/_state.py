@@ -235,7 +235,8 @@ def _restore_estimator(described: dict[str, Any]) -> PriorEstimator:
         fine = (array == 0) | ((array >= 1e-100) & (array <= LARGEST))
         if array.dtype != np.float64 or array.shape != shape or not fine.all():
             raise ValueError(
-                f"'{name}' has other numbers than counts and shares, which are 0 or at least 1e-100"
+                f"'{name}' has other numbers than counts and shares; fit the monitor to "
+                "probabilities that are 0 or at least 1e-100"
             )
         if name in ("source_priors", "source_label_priors"):
             check_priors(array, classes, name)

@@ -156,7 +156,8 @@ def interior_points(
                 length, dual_length = reach(here.p, dp), reach(here.z, dz)
             p, z = here.p + length * dp, here.z + dual_length * dz
             new = Points.at(part, p, z, exact=exact)
-            curvature.learn(p - here.p, here.slope - new.slope)
+            if not curvature.exact:
+                curvature.learn((p - here.p)[0], (here.slope - new.slope)[0])
             n_iter[active[at]] += 1
             waited[active[at]] += 1
             good = (new.gap < here.gap) & corrected[at]
@@ -275,10 +276,9 @@ class Curvature:
 
     def learn(self, step: Vector, change: Vector) -> None:
         """Correct H along a step by which the gradient fell so far (BFGS)."""
-        if not self.exact:
-            change = change[0] / self.problem.total
-            for vector, divisor in secant_terms(step[0], change, self.H @ step[0]):
-                self.H += np.outer(vector, vector / divisor)
+        change = change / self.problem.total
+        for vector, divisor in secant_terms(step, change, self.H @ step):
+            self.H += np.outer(vector, vector / divisor)
 
     def solver(self, diagonal: Vector, todo: Indices) -> Solver:  # noqa: ARG002
         """Return what solves (H + diag(diagonal)) x = b; the first axis of b has length 1."""
@@ -306,12 +306,11 @@ class MatrixFree(Curvature):
 
     def learn(self, step: Vector, change: Vector) -> None:
         """Remember the same corrections as vectors."""
-        if not self.exact:
-            change = change[0] / self.problem.total
-            for vector, divisor in secant_terms(step[0], change, self.product(step[0])):
-                self.learnt.append((vector, 1 / divisor))
-                more = self.diagonal + vector**2 / divisor
-                self.diagonal = np.maximum(more, 1e-3 * self.diagonal)
+        change = change / self.problem.total
+        for vector, divisor in secant_terms(step, change, self.product(step)):
+            self.learnt.append((vector, 1 / divisor))
+            more = self.diagonal + vector**2 / divisor
+            self.diagonal = np.maximum(more, 1e-3 * self.diagonal)
 
     def solver(self, diagonal: Vector, todo: Indices) -> Solver:  # noqa: ARG002
         """Return a function that approximately solves (H + diag(diagonal)) x = b."""
@@ -332,9 +331,6 @@ class Curvatures:
     def refresh(self, p: Vector, slope: Vector, part: Mixtures) -> None:  # noqa: ARG002
         """Compute the Hessians of the problems that take a step."""
         self.H = part.hessian(p) / part.total[:, None, None]
-
-    def learn(self, step: Vector, change: Vector) -> None:
-        """Learn nothing: all Hessians are computed afresh."""
 
     def solver(self, diagonal: Vector, todo: Indices) -> Solver:
         """Return what solves (H + diag(diagonal)) x = b of some of these problems."""

@@ -214,19 +214,12 @@ class Mixture:
         """
         A, mix, at = self._sample(p, n_rows, slope)
         K, scale = self.n_classes, self.scale if self.wide else None
-        work = (A.shape[0] if at is None else at.size) * K**2 / GEMM_SPEED_UP
-        if at is None:
-            bytes_ = max(self.block_bytes, min(LARGEST_BLOCK_BYTES, 24 * K**2))
-            kernel = partial(_gram, mix, scale)
-            H = map_reduce(kernel, A, work=work, block_bytes=bytes_, n_parts=HESSIAN_PARTS)
-        else:  # blocks of row numbers, of which each stands for K numbers
-            H = map_reduce(
-                lambda some, rows: _gram(mix, scale, A[some[:, 0]], rows),
-                at[:, None],
-                work=work,
-                block_bytes=self.block_bytes // K,
-                n_parts=HESSIAN_PARTS,
-            )
+        kernel: Any = partial(_gram, mix, scale)
+        bytes_ = max(self.block_bytes, min(LARGEST_BLOCK_BYTES, 24 * K**2))
+        if at is not None:  # blocks of row numbers, of which each stands for K numbers
+            A, kernel, bytes_ = at[:, None], partial(_taken, A, kernel), self.block_bytes // K
+        work = A.shape[0] * K**2 / GEMM_SPEED_UP
+        H = map_reduce(kernel, A, work=work, block_bytes=bytes_, n_parts=HESSIAN_PARTS)
         if not self.wide:
             H *= self.scale[:, None]
             H *= self.scale
@@ -392,6 +385,11 @@ def _gram(mix: Mix, scale: Vector | None, block: Block, rows: slice) -> Vector:
     block = block * (root / u)[:, None].astype(block.dtype, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):  # a row that is next to impossible
         return block.T @ block
+
+
+def _taken(A: Any, kernel: Callable[[Block, slice], Vector], some: Indices, rows: slice) -> Vector:
+    """Apply a kernel to the rows of an array that have these numbers."""
+    return kernel(A[some[:, 0]], rows)
 
 
 def _evaluate_and_gram(

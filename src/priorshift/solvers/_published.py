@@ -78,10 +78,9 @@ def expectation_maximisation(
     *,
     tol: float,
     n_steps: int = N_STEPS,
-    threshold: float = L2_THRESHOLD,
     lagged: bool = False,
 ) -> Solution:
-    """Run plain EM, p <- p g / T, until two iterates differ by less than `threshold` in l2.
+    """Run plain EM, p <- p g / T, until two iterates differ by less than 0.001 in l2.
 
     The released code adapts predictions with the iterate before the last: `lagged`.
     """
@@ -89,7 +88,7 @@ def expectation_maximisation(
     while steps < n_steps:
         _, slope = problem.evaluate(p)
         before, p, steps = p, (p * slope + problem.excess) / problem.total, steps + 1
-        if np.linalg.norm(p - before) < threshold:
+        if np.linalg.norm(p - before) < L2_THRESHOLD:
             break
     return _honest(problem, p, tol, steps, adapts_to=before if lagged else None)
 
