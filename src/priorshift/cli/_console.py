@@ -41,16 +41,11 @@ SHOWN_CLASSES = 25
 """Classes a terminal shows; beyond that the ones that moved most."""
 
 
-def on_terminal() -> bool:
-    """Tell whether a person sees stdout, rather than a pipe or a file."""
-    return sys.stdout.isatty()
-
-
 def console(*, stderr: bool = False) -> Console:
     """Return what prints names as they are, and no escape codes under NO_COLOR."""
     return Console(
         stderr=stderr,
-        width=None if stderr or on_terminal() else PIPE_WIDTH,
+        width=None if stderr or sys.stdout.isatty() else PIPE_WIDTH,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
         markup=False,
         emoji=False,

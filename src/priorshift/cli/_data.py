@@ -320,7 +320,6 @@ def _read_data(request: Request) -> Data:
         labelled = rows, labels
     else:
         text, _ = read.read_decided(files[0], decided)
-        labels = border.read_labels(labels, text.size, where)
         classes, index, _ = border.read_decisions(text, labels, request.known_classes or None)
         labelled = border.Predictions.from_decisions(index, classes.size), labels
     priors: dict[str, Any] = dict.fromkeys(("source_priors", "source_label_priors", "known_priors"))
@@ -510,11 +509,7 @@ def _key_columns(file: PredictionFile) -> border.join.Columns:
     """Return the columns of a file that may be keys or labels: no index, and no predictions."""
     arrays = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")  # of an npz
     names = [n for n in file.header if not (PANDAS_INDEX.fullmatch(n) or n in arrays)]
-
-    def cells(name: str) -> Any:
-        return file.labels() if name == file.label_column else file.vector(name)
-
-    return border.join.Columns(names, cells, file.where)
+    return border.join.Columns(names, file.vector, file.where)
 
 
 def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:

@@ -86,7 +86,12 @@ overwrite_option: Decorator = click.option(
 
 @dataclass(frozen=True)
 class Request:
-    """What the user named: files, columns, priors, intervals."""
+    """What the user named: files, columns, priors, intervals.
+
+    `stdin` is where what came from stdin was put; `known_classes` are classes to look for where
+    there are no labels, those of a saved state; `not_classes` are columns that hold something else:
+    a group, a time.
+    """
 
     target: Path
     validation: Path | None = None
@@ -113,11 +118,8 @@ class Request:
     confidence_level: float | None = None
     interval_method: str | None = None
     stdin: Path | None = None
-    """Where what came from stdin was put."""
     known_classes: tuple[str, ...] = ()
-    """Classes to look for where there are no labels: those of a saved state."""
     not_classes: tuple[str, ...] = ()
-    """Columns that hold something else: a group, a time."""
 
 
 def request_of(files: tuple[Path, ...] = (), **named: Any) -> Request:

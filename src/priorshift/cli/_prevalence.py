@@ -14,6 +14,7 @@ from priorshift.cli import _console as console
 from priorshift.cli import _options as options
 from priorshift.cli._data import CONFIDENCE_LEVEL, open_data
 from priorshift.cli._errors import command
+from priorshift.cli._priors import names_in_pairs, read_priors
 from priorshift.cli._read import read_cells
 from priorshift.counts import Confusion
 from priorshift.estimators import CML
@@ -253,6 +254,12 @@ def _caution(names: Labels, counts: Indices, sensitivity: float, specificity: fl
     help="Labelled predictions: their class balance is planned for, and how many fewer labels "
     "the method ppi needs.",
 )
+@click.option(
+    "--priors",
+    metavar="FILE|NAME=VALUE,...",
+    help="What the shares in the target are about [default: as in --validation, or the worst "
+    "case, 1/2].",
+)
 @options.labels_options
 @options.column_options
 @options.json_option
@@ -260,19 +267,26 @@ def plan(
     width: float,
     confidence_level: float,
     validation: Path | None,
+    priors: str | None,
     as_json: bool,
     **named: Any,
 ) -> None:
     """Say how many rows of the target to label, for class shares within a given width."""
-    confusion = None
+    confusion, shares = None, None
     if validation is not None:
         request = options.request_of(target=validation, validation=validation, **named)
         with open_data(request) as data:
             y_proba, y = data.validation("planning")
             index = encode_labels(y, data.classes)
             confusion = Confusion.from_arrays(y_proba.values, index, decision="hard")
+            shares = None if priors is None else read_priors(priors, data.classes, "--priors")
+    elif priors is not None:
+        names = names_in_pairs(priors)
+        if not names:
+            raise click.UsageError("--priors without --validation are typed: spam=0.2,ham=0.8.")
+        shares = read_priors(priors, np.array(names), "--priors")
     asked: Any = {"width": width, "confidence_level": confidence_level}
-    found = labels_needed(confusion=confusion, **asked)
+    found = labels_needed(confusion=confusion, priors=shares, **asked)
     if as_json:
         found_both = {"labels": int(found), "with_predictions": found.with_predictions}
         console.emit(console.document("plan", None, **asked, **found_both))

@@ -20,6 +20,7 @@ COLUMNS = {
     "--source-priors": SOURCE,
     "--source-label-priors": ("source_label_priors", *SOURCE),
     "--known-priors": TARGET,
+    "--priors": TARGET,
 }
 """Columns or keys that hold priors, the best first."""
 

@@ -251,15 +251,17 @@ class PriorEstimator(BaseEstimator):
     ) -> Self:
         """Add a batch of validation data; only what the method needs of it is kept.
 
-        Arguments are those of `fit`. The first call needs `classes` and accepts source priors,
-        later ones have neither. The result does not depend on how you cut the data into batches:
-        it is that of one `fit` on all of them. Methods that need more than sums over rows, such as
-        Auto, have `fit` alone.
+        Arguments are those of `fit` but `confusion`. The first call needs `classes` and accepts
+        source priors, later ones have neither. The result does not depend on how you cut the data
+        into batches: it is that of one `fit` on all of them. Methods that need more than sums over
+        rows, such as Auto, have `fit` alone.
         """
         if self._keeps_rows:
             raise ValueError(
                 f"{type(self).__name__} needs the rows of all of validation at once; use fit."
             )
+        if given.get("confusion") is not None:
+            raise ValueError("partial_fit adds rows of validation; give confusion= to fit.")
         before, classes = getattr(self, "_evidence", None), given.get("classes")
         sources = ("source_priors", "source_label_priors")
         if before is None and classes is None:

@@ -484,17 +484,17 @@ def _in_order(by_class: Any, classes: list[Any], name: str) -> list[Any]:
 
 def columns_of(found: PriorEstimate) -> dict[str, Any]:
     """Return columns with one entry per class; bounds and errors if there are any."""
-    columns, source = {"class": found.classes}, found.source_priors
-    if source is not None:
-        columns["source_prior"] = source
-    columns["prior"] = found.priors
-    if source is not None:
-        columns["ratio"] = found.ratio
-    if found.interval is not None:
-        columns |= {"lower": found.interval[:, 0], "upper": found.interval[:, 1]}
-    if found.standard_error is not None:
-        columns["standard_error"] = found.standard_error
-    return columns
+    lower, upper = (None, None) if found.interval is None else found.interval.T
+    columns = {
+        "class": found.classes,
+        "source_prior": found.source_priors,
+        "prior": found.priors,
+        "ratio": found.ratio,
+        "lower": lower,
+        "upper": upper,
+        "standard_error": found.standard_error,
+    }
+    return {name: column for name, column in columns.items() if column is not None}
 
 
 def priors_table(found: PriorEstimate, most: int = MAX_ROWS) -> tuple[list[str], list[list[str]]]:

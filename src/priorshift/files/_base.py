@@ -77,6 +77,14 @@ class PredictionFile(ABC):
         Whether rows are divided by their sums.
     kept : ndarray of bool, of shape (n_rows of the file,), or None
         Rows that are not left out; a copy with new predictions has all of them.
+    is_table : bool
+        Whether columns have names, among which the class columns must be found.
+    separators : pair of str
+        What stands between cells of text, and before decimals.
+    remarks : tuple of str
+        What was assumed in order to read the file, one sentence each.
+    adapted : str or None
+        Which version of priorshift adapted the predictions, if the file says so.
     """
 
     path: Path
@@ -91,16 +99,9 @@ class PredictionFile(ABC):
     kept: Mask | None = None
 
     is_table: ClassVar[bool] = True
-    """Whether columns have names, among which the class columns must be found."""
-
     separators: ClassVar[tuple[str, str]] = (",", ".")
-    """What stands between cells of text, and before decimals."""
-
     remarks: ClassVar[tuple[str, ...]] = ()
-    """What was assumed in order to read the file, one sentence each."""
-
     adapted: ClassVar[str | None] = None
-    """Which version of priorshift adapted the predictions, if the file says so."""
 
     # What a format does: columns are called as in the file
 
@@ -284,7 +285,7 @@ class PredictionFile(ABC):
             return adapted, cells.tolist()
 
         copy = Copy(self.stored_names(names), change, column)
-        pieces = goal.pieces(lambda begin: self.pieces(copy, begin), keep)
+        pieces = goal.pieces(partial(self.pieces, copy), keep)
         self.join(copy, pieces, goal.stream)
 
     def require_bounded(self, n_bytes: int, stored: int) -> None:

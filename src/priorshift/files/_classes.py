@@ -55,7 +55,18 @@ def by_class(
             single = len(common) == 1 or two
         single = single and not any(found)
         if not single and all(not each or list(each) == list(each.values()) for each in found):
-            found, remark = _without_others(tables, common, known, renormalise=renormalise)
+            found = [None] * len(tables)
+            usable = all(table.is_table and table.kind == "proba" for table in tables)
+            if usable and not set(common) <= set(known):
+                far = rounding(len(known)) if renormalise and known else SUM_TOLERANCE
+                classes = among_others(common, known, tables[0].head(HEAD_ROWS, common), far)
+                # numbers that are no class, such as an id: only without them, rows sum to 1
+                if others := [name for name in common if name not in classes]:
+                    found = [{name: name for name in classes}] * len(tables)
+                    remark = (
+                        f"Not taken as classes: {some(others)}. Rows sum to 1 without them, and no "
+                        "label has their name."
+                    )
     if single:
         column = None if columns is None else next(iter(columns.values()))
         column, binary = _one_column(tables, common, known, column, positive)
@@ -82,28 +93,6 @@ def match_table(table: PredictionFile, known: Sequence[str]) -> dict[str, str] |
     except ValueError as error:
         choose = argument("class_columns", "classes=")
         raise ValueError(f"{table.where}: {error} Use {choose}.") from None
-
-
-def _without_others(
-    tables: Sequence[PredictionFile],
-    common: Sequence[str],
-    known: Sequence[str],
-    *,
-    renormalise: bool,
-) -> tuple[list[Mapping[str, str] | None], str]:
-    """Leave out numbers that are no class, such as an id: only without them, rows sum to 1."""
-    usable = all(table.is_table and table.kind == "proba" for table in tables)
-    if not usable or set(common) <= set(known):
-        return [None] * len(tables), ""
-    far = rounding(len(known)) if renormalise and known else SUM_TOLERANCE
-    classes = among_others(common, known, tables[0].head(HEAD_ROWS, common), far)
-    others = [name for name in common if name not in classes]
-    if not others:
-        return [None] * len(tables), ""
-    return [{name: name for name in classes}] * len(tables), (
-        f"Not taken as classes: {some(others)}. Rows sum to 1 without them, and no label has their "
-        "name."
-    )
 
 
 def _probability_columns(tables: Sequence[PredictionFile], common: Sequence[str]) -> Sequence[str]:

@@ -120,7 +120,7 @@ class CsvFile(PredictionFile):
 
     def read(self, names: Sequence[str] | None) -> Floats:
         """Read the predictions; what was read grows in place, not beside its parts."""
-        columns = self._order(names)
+        columns = order_of(names or self.numeric, self.header, self.where)
         found: Floats = np.empty((0, len(columns)))
         for block in self._parts(columns):
             n = len(found)
@@ -130,7 +130,7 @@ class CsvFile(PredictionFile):
 
     def read_head(self, n_rows: int, names: Sequence[str] | None) -> Floats:
         """Read the first rows."""
-        columns = self._order(names)
+        columns = order_of(names or self.numeric, self.header, self.where)
         rows = [row for _, row in islice(self._rows(), 1, n_rows + 1)]
         return self._numbers(rows, columns) if rows else np.empty((0, len(columns)))
 
@@ -152,7 +152,8 @@ class CsvFile(PredictionFile):
 
     def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
         """Yield lines, with the line ends of the file."""
-        columns, mark, start = self._order(copy.names), self.separators[1], 0
+        columns = order_of(copy.names or self.numeric, self.header, self.where)
+        mark, start = self.separators[1], 0
         for block in self._parts(None, keep=True):
             if start >= begin:
                 numbers = self._numbers(block, columns)
@@ -182,9 +183,6 @@ class CsvFile(PredictionFile):
             further = [] if copy.added is None else [copy.added]
             for piece in chain([self._lines_of([[*self._top.first_line, *further]])], pieces):
                 output.write(piece)
-
-    def _order(self, names: Sequence[str] | None) -> list[int]:
-        return order_of(self.numeric if names is None else names, self.header, self.where)
 
     def _lines_of(self, rows: Rows) -> bytes:
         """Return rows as lines of CSV."""
