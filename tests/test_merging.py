@@ -129,12 +129,6 @@ def test_methods_that_need_rows_refuse_batches(data, method):
         ps.get_estimator(method).partial_fit(y_proba, y, classes=[0, 1, 2, 3])
 
 
-def test_partial_fit_adds_rows_not_matrices():
-    rates = ps.Confusion.from_rates(sensitivity=0.9, specificity=0.95)
-    with pytest.raises(ValueError, match="give confusion= to fit"):
-        ps.CM().partial_fit(confusion=rates, classes=[0, 1])
-
-
 def test_partial_fit_goes_on_from_fit(data):
     y_proba, y, target = data
     whole = ps.CML().fit(y_proba, y)

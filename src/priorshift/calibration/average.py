@@ -259,8 +259,8 @@ def average_calibration(
     with single_threaded_blas():
         labelled = Labelled(y_proba, y, weight, offset)
         fitted = _all_candidates(labelled, label_priors, folds)
-        names, maps, losses = zip(*fitted, strict=True)
-        nats, plain = np.array(losses), np.char.endswith(names, "none")
+        names, maps, nats = map(np.array, zip(*fitted, strict=True))
+        plain = np.char.endswith(names, "none")
         # those without parameters share what the others leave
         rest = (1 - FITTED * (~plain).sum()) / plain.sum()
         score = np.log(np.where(plain, rest, FITTED)) - nats
@@ -270,8 +270,8 @@ def average_calibration(
         weights /= weights.sum()
         kept = np.flatnonzero(weights)
         shares, averages = tuple(weights[kept].tolist()), list[CalibrationAverage]()
-        for each in zip(*(maps[at] for at in kept), strict=True):
-            averages.append(CalibrationAverage(each, shares))
+        for each in maps[kept].T:
+            averages.append(CalibrationAverage(tuple(each), shares))
         calibrated = np.empty(y_proba.shape, dtype=np.float32)
         for fold, without in zip(folds, averages[1:], strict=True):
             calibrated[fold] = without.apply(y_proba[fold])
@@ -282,7 +282,7 @@ def average_calibration(
                 of_label = np.maximum(block[np.arange(block.shape[0]), y[rows]], TINY)
                 total = np.maximum(block.sum(axis=1), TINY)
                 excess += sign * float(weight[rows] @ (np.log(total) - np.log(of_label)))
-    above = dict(zip(names, (nats - nats.min()).tolist(), strict=True))
+    above = dict(zip(names.tolist(), (nats - nats.min()).tolist(), strict=True))
     return AveragedCalibration(averages[0], tuple(averages[1:]), order, calibrated, excess, above)
 
 

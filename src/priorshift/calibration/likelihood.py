@@ -267,4 +267,4 @@ def by_fold(
         folds = fold_of[groups]
     order = np.argsort(folds, kind="stable").astype(np.min_scalar_type(y.size))  # it is kept
     ends = np.cumsum(np.bincount(folds)).tolist()
-    return order, tuple(slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
+    return order, tuple(map(slice, [0, *ends[:-1]], ends))

@@ -18,7 +18,6 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._results import FrozenArrays
 from priorshift._typing import Vector
 
 STEPS = 1024
@@ -29,7 +28,7 @@ Names = NDArray[np.str_]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShiftedPredictions(FrozenArrays):
+class ShiftedPredictions:
     """Hold predictions of one classifier on a labelled validation set and on a shifted target.
 
     The arrays are read-only; use `array.copy()` to get one that you can change.
@@ -68,6 +67,13 @@ class ShiftedPredictions(FrozenArrays):
     y_proba_target: Vector
     y_target: Names
     source_priors: Vector
+
+    def __post_init__(self) -> None:
+        for name, value in list(vars(self).items()):
+            if isinstance(value, np.ndarray):
+                view = value.view()  # the caller's own array stays writable
+                view.setflags(write=False)
+                object.__setattr__(self, name, view)
 
     def __repr__(self) -> str:
         return (

@@ -247,38 +247,52 @@ class PriorEstimator(BaseEstimator):
         return self
 
     def partial_fit(
-        self, y_proba: ArrayLike | None = None, y: ArrayLike | None = None, **given: Any
+        self,
+        y_proba: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        *,
+        y_pred: ArrayLike | None = None,
+        source_priors: Any = None,
+        source_label_priors: Any = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Add a batch of validation data; only what the method needs of it is kept.
 
-        Arguments are those of `fit` but `confusion`. The first call needs `classes` and accepts
-        source priors, later ones have neither. The result does not depend on how you cut the data
-        into batches: it is that of one `fit` on all of them. Methods that need more than sums over
-        rows, such as Auto, have `fit` alone.
+        The first call needs `classes` and accepts source priors as `fit` does. The result does not
+        depend on how you cut the data into batches: it is that of one `fit` on all of them. Methods
+        that need more than sums over rows, such as Auto, have `fit` alone.
         """
         if self._keeps_rows:
             raise ValueError(
                 f"{type(self).__name__} needs the rows of all of validation at once; use fit."
             )
-        if given.get("confusion") is not None:
-            raise ValueError("partial_fit adds rows of validation; give confusion= to fit.")
-        before, classes = getattr(self, "_evidence", None), given.get("classes")
-        sources = ("source_priors", "source_label_priors")
-        if before is None and classes is None:
-            raise ValueError("the first partial_fit needs classes= in the order of columns.")
+        before = getattr(self, "_evidence", None)
         if before is not None:
-            if given.keys() & sources:
+            if source_priors is not None or source_label_priors is not None:
                 raise ValueError(
                     "source_priors and source_label_priors belong to the first partial_fit; leave "
                     "them out of later ones."
                 )
-            if classes is not None and list(classes) != before.classes.tolist():
+            if classes is not None and list(classes) != before.classes.tolist():  # type: ignore[arg-type]
                 raise ValueError(
                     f"classes must stay those of the first partial_fit, in its order: "
                     f"{some(before.classes.tolist())}."
                 )
-            given |= {name: getattr(before, name) for name in ("classes", *sources)}
-        evidence = read_evidence(self, y_proba, y, **given)
+            classes = before.classes
+            source_priors, source_label_priors = before.source_priors, before.source_label_priors
+        elif classes is None:
+            raise ValueError("the first partial_fit needs classes= in the order of columns.")
+        evidence = read_evidence(
+            self,
+            y_proba,
+            y,
+            y_pred=y_pred,
+            source_priors=source_priors,
+            source_label_priors=source_label_priors,
+            classes=classes,
+            sample_weight=sample_weight,
+        )
         evidence = replace(evidence, rows=None, named=False)  # batches may be frames or not
         return self._settle(evidence if before is None else before + evidence)
 
@@ -527,7 +541,15 @@ class PriorEstimator(BaseEstimator):
             found = replace(found, cautions=(*found.cautions, exact))
         return found
 
-    def adapt(self, y_proba: ArrayLike, *, strength: float = 1.0, **target: Any) -> NDArray[Any]:
+    def adapt(
+        self,
+        y_proba: ArrayLike,
+        *,
+        strength: float = 1.0,
+        y_target: ArrayLike | None = None,
+        unlabelled: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> NDArray[Any]:
         """Estimate the target priors and adapt the same predictions to them.
 
         Rows whose label is known are adapted like all others: labels only help the estimate.
@@ -538,11 +560,12 @@ class PriorEstimator(BaseEstimator):
             Predicted probabilities on the target.
         strength : float in [0, 1], default=1
             How far to go: see `PriorEstimate.adapt`.
-        **target
-            Labels of the target, `y_target`, with `unlabelled` and `sample_weight`: as for
-            `estimate`.
+        y_target, unlabelled, sample_weight
+            As for `estimate`.
         """
-        shift = self.estimate(y_proba, **target)
+        shift = self.estimate(
+            y_proba, y_target=y_target, unlabelled=unlabelled, sample_weight=sample_weight
+        )
         # what there was to warn of is said
         return replace(shift, named=False).adapt(y_proba, strength=strength)
 

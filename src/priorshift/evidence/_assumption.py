@@ -223,8 +223,8 @@ def assumption_of(
     enough = part.n_target >= 2 and part.n_val >= 2 and int(part.class_counts.max()) >= 2
     found = Comparison(part) if enough else None
     answer: tuple[float, float, int, float | None] | None = None
-    sides = samples.y_proba_val, samples.y_proba_target
-    certain = all((side.max(axis=1) == 1).all() for side in sides)  # decisions, no probabilities
+    largest = [samples.y_proba_val.max(axis=1), samples.y_proba_target.max(axis=1)]
+    certain = bool((np.concatenate(largest) == 1).all())  # decisions, no probabilities
     if found is not None and certain:
         answer = _compare_decisions(found, alpha, n_resamples, rng)
     elif found is not None and found.compared.size and found.worth >= 100:  # rows enough

@@ -327,17 +327,18 @@ Solver = Callable[[Vector], Vector]
 def factorise(H: Vector, diagonal: Vector) -> Solver:
     """Factorise H + diag(diagonal), positive definite but for rounding; return its solver.
 
-    Rounding errors are relative to the diagonal: p and z may differ by many orders of magnitude.
+    Scaled to a unit diagonal, because p and z differ by many orders of magnitude near a solution.
     """
-    diagonal = np.maximum(np.diagonal(H), 0) + diagonal
-    for ridge in RIDGES if np.isfinite(diagonal).all() else ():
-        system = H.copy()
-        system.flat[:: diagonal.size + 1] = (1 + ridge) * diagonal
+    scale = 1 / np.sqrt(np.maximum(np.diagonal(H), 0) + diagonal)
+    for ridge in RIDGES if scale.all() else ():  # an entry of H may be infinite
+        system = H * scale[:, None]
+        system *= scale
+        system.flat[:: scale.size + 1] = 1 + ridge
         # the transpose of a symmetric matrix is LAPACK's own order: no copy
         factor, failed = dpotrf(system.T, lower=1, clean=0, overwrite_a=1)
         if not failed:
-            return lambda b: np.asarray(dpotrs(factor, b, lower=1)[0])
-    return lambda b: b / diagonal  # rounding has destroyed all but the diagonal
+            return lambda b: scale * dpotrs(factor, scale * b, lower=1)[0]
+    return lambda b: scale**2 * b  # rounding has destroyed all but the diagonal
 
 
 # Kernels are no closures, so that a cluster's workers receive only what they need.
