@@ -21,6 +21,7 @@ ratio of priors, decisions change less, and rest less on the shares.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -527,8 +528,10 @@ class Auto(CalibratedMean):
         sample = self._sample  # moments hold even if calibration does not
         votes = Votes.of(self._soft, calibrated, sample.y_proba, sample.y, sample.weight)
         error = 1 - request.confidence_level
-        ours = replace(request, confidence_level=1 - (1 - MOMENTS_SHARE) * error)
-        theirs = replace(request, confidence_level=1 - MOMENTS_SHARE * error)
+        # their levels may be nearer to 1 than users may ask for, so they are not checked anew
+        ours, theirs = copy(request), copy(request)
+        ours.confidence_level = 1 - (1 - MOMENTS_SHARE) * error
+        theirs.confidence_level = 1 - MOMENTS_SHARE * error
         bounds = share_interval(found.priors, shares, spread, votes, *sizes, ours)
         return bounds.narrower(votes.interval(found.priors, theirs), found.priors)
 
