@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -243,19 +243,29 @@ class Assessment:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
-        first = "verdict action sentence reasons facts goal explained explained_interval"
-        names = dict.fromkeys([*first.split(), *(of.name for of in fields(self))])
-        told = {name: getattr(self, name) for name in names}
-        for name in ("headline", "kind", "costs", "_full"):
-            del told[name]
-        for name, part in told.items():
-            if hasattr(part, "to_dict"):
-                told[name] = part.to_dict()
-        told["facts"] = [{"name": one.name, **one.numbers} for one in self.facts]
-        if self.decided_shares is not None:
-            shares = zip(self.estimate.classes.tolist(), self.decided_shares, strict=True)
-            told["decided_shares"] = dict(shares)
-        return dict(plain(told))
+        shares, names = self.decided_shares, self.estimate.classes.tolist()
+        told: dict[str, Any] = {
+            "verdict": self.verdict,
+            "action": self.action,
+            "sentence": self.sentence,
+            "reasons": self.reasons,
+            "facts": [{"name": one.name, **one.numbers} for one in self.facts],
+            "goal": self.goal,
+            "explained": self.explained,
+            "explained_interval": self.explained_interval,
+            "decided_shares": None if shares is None else dict(zip(names, shares, strict=True)),
+            "n_val": self.n_val,
+            "n_target": self.n_target,
+            "rows_looked_at": self.rows_looked_at,
+        }
+        parts = (
+            "gain score_before score_after estimate calibrated_mean shares_to_report shift_test "
+            "assumption_test diagnostics measured ppi backtest"
+        )
+        for name in parts.split():
+            part = getattr(self, name)
+            told[name] = None if part is None else part.to_dict()
+        return dict(plain(told | {"warnings": self.warnings}))
 
     @property
     def shares_title(self) -> str:
@@ -856,9 +866,14 @@ class Case:
         elif self.assumed and estimate.interval is not None:  # nothing else is possible, you say
             reading = estimate
         else:
-            supported, n_val = self.assumed or self.ruling.why == "helps", self.data.y_val.size
-            known = (estimate, mean, self.kind, n_val, self.level)
-            reading = evidence.hedge_shares(*known, supported=supported)
+            reading = evidence.hedge_shares(
+                estimate,
+                mean,
+                self.kind,
+                self.data.y_val.size,
+                self.level,
+                supported=self.assumed or self.ruling.why == "helps",
+            )
         if self.shares is None:
             return reading
         return evidence.shares_by_labels(reading, *self.shares, self.level)
@@ -895,8 +910,8 @@ class Case:
             full, possible = self.promises["adapt"], (-1.0, 1.0) if goal.name in IN_POINTS else None
             readings = {"if_prior_shift": full.prior, "if_covariate_shift": full.covariate}
             for name, gain in readings.items():
-                known = asdict(evidence.Expected.of(*gain, level, possible))
-                yield fact(name, goal=goal.name, **known, level=level, changed=self.changed)
+                bounds = asdict(evidence.Expected.of(*gain, level, possible))
+                yield fact(name, goal=goal.name, **bounds, level=level, changed=self.changed)
         if self.past is not None:
             yield fact("history", text=self.past.sentence)
             if self.near is None:
@@ -906,10 +921,15 @@ class Case:
             if mean is None:
                 yield fact("measured_decisions", n=n, right=before.value)
             else:
-                bounds = {"before_interval": (before.low, before.high)}
-                bounds["after_interval"] = (after.low, after.high)
-                known = {"n": n, "before": before.value, "after": after.value}
-                yield fact("measured", goal=goal.name, **known, **bounds)
+                yield fact(
+                    "measured",
+                    goal=goal.name,
+                    n=n,
+                    before=before.value,
+                    after=after.value,
+                    before_interval=(before.low, before.high),
+                    after_interval=(after.low, after.high),
+                )
             if self.errs_otherwise:
                 promised = labels.expected_before
                 yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)
@@ -920,10 +940,17 @@ class Case:
             apart = np.abs(estimate.priors - mean.priors)
             k = 1 if apart.size == 2 else int(apart.argmax())  # of two classes the positive one
             low, high = report.interval[k].tolist()
-            known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
-            known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
-            known |= {"before": float(self.before[k])}
-            yield fact("readings", **known, low=low, high=high, level=level)
+            yield fact(
+                "readings",
+                label=str(data.classes[k]),
+                report=float(report.priors[k]),
+                mean=float(mean.priors[k]),
+                prior=float(estimate.priors[k]),
+                before=float(self.before[k]),
+                low=low,
+                high=high,
+                level=level,
+            )
             # where one of two classes is rare, accuracy says little
             if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < 0.05:
                 label, other = map(str, data.classes[np.argsort(report.priors)].tolist())
@@ -997,8 +1024,13 @@ class Case:
             few = labels.size <= 3  # else the two that moved most are named
             most = labels if few else labels[movers((shares - decided)[labels], 2)]
             named = [(report.classes[k], float(shares[k]), float(decided[k])) for k in most]
-            known = {"drifted": ruling.verdict == "unclear", "erred": self.errs_otherwise}
-            said = decisions_headline(named, all_named=few, vague=vague, **known)
+            said = decisions_headline(
+                named,
+                all_named=few,
+                vague=vague,
+                drifted=ruling.verdict == "unclear",
+                erred=self.errs_otherwise,
+            )
         if acting.decision is not None:  # what is done, whatever the method would do by itself
             done = {"adapt": ruling.action == "adapt", "reason": ruling.why, "sentence": str(said)}
             done["strength"] = acting.strength
@@ -1104,11 +1136,18 @@ def _test(
     if target.shape[0] > most:
         target = target.take(np.sort(rng.choice(target.shape[0], most, replace=False)))
     many = (y.size + target.shape[0]) * (K + 10) > MANY_NUMBERS
-    known = {"classes": data.classes, "effect": False, "random_state": seed, **given}
-    known |= {"n_resamples": 199 if many else 999}
-    known |= {"assumption": assumption and K <= MOST_CLASSES_OF_ASSUMPTION}
     try:
-        return evidence.detect_shift(validation, data.classes[y], target, **known)
+        return evidence.detect_shift(
+            validation,
+            data.classes[y],
+            target,
+            classes=data.classes,
+            n_resamples=199 if many else 999,
+            assumption=assumption and K <= MOST_CLASSES_OF_ASSUMPTION,
+            effect=False,
+            random_state=seed,
+            **given,
+        )
     except ValueError as error:
         missing.append(fact("no_test", error=str(error)))
         return None

@@ -198,8 +198,8 @@ def judge(
         if ruling.action == "none" and not shifted:
             return Ruling("leave", "none", "no_shift", ruling.gain)
         return ruling
-    sure = adapts.prior.less(CAUTION)
-    agreed = kind.well_explained and sure > 0 and adapts.mean.mean > 0
+    at_least = adapts.prior.less(CAUTION)
+    agreed = kind.well_explained and at_least > 0 and adapts.mean.mean > 0
     if not shifted:
         agreed = agreed and adapts.prior.mean >= worth
     pays = calibrates.unchanged.less(CAUTION) > 0 and calibrates.covariate.less(CAUTION) > 0
@@ -209,7 +209,7 @@ def judge(
         agreed = adapts.read(0.5).mean >= calibrates.read(0.5).mean
     if agreed:
         return Ruling("adapt", "adapt", "helps", full)
-    if pays and kind.possible and sure > calibrated.mean + worth:
+    if pays and kind.possible and at_least > calibrated.mean + worth:
         return Ruling("unclear", "calibrate", "calibrate_first", calibrated)
     if pays:
         return Ruling("adapt", "calibrate", "calibrate", calibrated)
@@ -219,7 +219,7 @@ def judge(
         return Ruling("leave", "none", "no_gain", full)
     if kind.explained is not None and kind.high < WELL:
         return Ruling("unclear", "none", "more_changed", full)
-    return Ruling("unclear", "none", "unsure" if sure <= 0 else "hinges", full)
+    return Ruling("unclear", "none", "unsure" if at_least <= 0 else "hinges", full)
 
 
 def judge_gain(

@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
 from priorshift.border import (
+    check_level,
     check_outputs,
     check_positive,
     check_priors,
@@ -947,6 +948,12 @@ def test_a_spark_frame_is_known_without_spark(module, said):
     assert re.search(said, complaint(ps.EM().fit(source_priors=[0.5, 0.5]).estimate, given))
     other = type("Row", (), {"__module__": module})()
     assert "must hold numbers" in complaint(ps.EM().fit(source_priors=[0.5, 0.5]).estimate, other)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e-10, 1 - 1e-10, 1.0])
+def test_a_level_is_not_too_near_to_0_or_1(level):
+    assert "must be above 0 and below 1" in complaint(check_level, level)
+    assert check_level(1e-8) + check_level(1 - 1e-8) == 1.0
 
 
 def test_long_names_are_cut_in_messages():

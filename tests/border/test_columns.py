@@ -8,6 +8,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.border import as_text
+from priorshift.border.columns import match_columns
 from priorshift.compare import compare
 
 CLASSES = ["cat", "dog", "fox"]
@@ -310,6 +311,21 @@ def test_whole_numbers_with_a_point_name_columns_without(form):
 )
 def test_labels_become_text_without_losing_digits(labels, text):
     assert as_text(np.array(labels)).tolist() == text
+
+
+@pytest.mark.parametrize(
+    ("header", "classes", "found"),
+    [
+        (["scat", "sdog"], ["cat", "dog"], False),  # within a word
+        (["SCat", "SDog"], ["Cat", "Dog"], False),
+        (["scoreCat", "scoreDog"], ["Cat", "Dog"], True),
+        (["p1", "p2"], ["1", "2"], True),
+        (["p11", "p12"], ["1", "2"], False),
+    ],
+)
+def test_a_name_ends_where_its_word_does(header, classes, found):
+    matched = match_columns(header, classes)
+    assert matched == (dict(zip(classes, header, strict=True)) if found else None)
 
 
 def test_a_class_without_a_column_is_named_with_the_column_that_may_be_meant():

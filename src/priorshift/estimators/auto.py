@@ -190,11 +190,11 @@ def expected_gain(
     if beliefs:
         assert part is not None
         _, found = expected_savings(part, ratio, goal, beliefs, source_priors)
-        weights, gains = next(zip(*beliefs, strict=True)), []
+        gains = []
         for one, (account, _) in zip(beliefs, found, strict=True):
             shares = one.priors if by_shares else priors
             gains.append(float(shares @ ((saved + MODEL_SAMPLES * account) / n)))
-        variance += float(_variance(gains, weights))
+        variance += float(_variance(gains, [one.weight for one in beliefs]))
     n_target, gain = target.calibrated.shape[0], float(priors @ d)
     variance += max(float(priors @ square) - gain**2, 0.0) / n_target
     return ExpectedGain(gain, float(np.sqrt(variance)), n_changed / n_target)
@@ -351,8 +351,8 @@ class Auto(CalibratedMean):
             # outputs as they came may find other shares on validation than its labels have, by four
             # standard errors and a factor of two, as those of boosted trees after class weights
             labelled = np.bincount(rows.y, minlength=self.classes_.size) / rows.y.size
-            some = sample_rows(rows.y_proba, min(rows.y.size, JACKKNIFE_ROWS)).astype(np.float32)
-            shares = estimate_shares(some, np.maximum(self.source_priors_, NO_PRIOR))
+            part = sample_rows(rows.y_proba, min(rows.y.size, JACKKNIFE_ROWS)).astype(np.float32)
+            shares = estimate_shares(part, np.maximum(self.source_priors_, NO_PRIOR))
             error = np.sqrt(shares.noise.diagonal() + labelled / rows.y.size)
             high, low = np.maximum(shares.priors, labelled), np.minimum(shares.priors, labelled)
             if ((high - low > 4 * error) & (high > 2 * low)).any():
@@ -521,14 +521,14 @@ class Auto(CalibratedMean):
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
         looked_at = sample_rows(y_proba)
         shares, calibrated, _, beliefs = known or self._read(looked_at)
-        weights, priors, _ = zip(*beliefs, strict=True)
-        spread = _variance(priors, weights)
+        spread = _variance([one.priors for one in beliefs], [one.weight for one in beliefs])
         sizes = looked_at.shape[0], len(self._calibration.folds)
         if not self.confusion_.seen.all():  # moments cannot tell of a class without labels
             return share_interval(found.priors, shares, spread, None, *sizes, request)
         sample = self._sample  # moments hold even if calibration does not
         votes = Votes.of(self._soft, calibrated, sample.y_proba, sample.y, sample.weight)
         error = 1 - request.confidence_level
+        # their levels may be nearer to 1 than users may ask for, so they are not checked anew
         ours, theirs = copy(request), copy(request)
         ours.confidence_level = 1 - (1 - MOMENTS_SHARE) * error
         theirs.confidence_level = 1 - MOMENTS_SHARE * error

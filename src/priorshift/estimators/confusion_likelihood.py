@@ -404,7 +404,9 @@ def _learn_shrinkage(
             folds, likelihoods = deal_folds(rows.y, 5, True, 0), np.zeros(STRENGTHS.size)
             names = np.unique(folds)
             of_fold = [rows.take(np.flatnonzero(folds == one)).confusion(decision) for one in names]
-            for at, fold in enumerate(names if names.size > 1 else ()):
+            for at, fold in enumerate(names):
+                if names.size == 1:  # nothing would be kept: the least strength
+                    break
                 held, kept = of_fold[at], reduce(add, [*of_fold[:at], *of_fold[at + 1 :]])
                 without = model_columns(rows.y_proba, weight * (folds != fold), decision)
                 # a class of which nothing is kept says nothing about the strength

@@ -262,9 +262,16 @@ def backtest(
     'adapt'
     """
     names, rows, labels = read_labelled(y_proba, y, classes)
-    history = (rows, labels, name_groups(groups, labels.size, ordered), names)
-    aim = Goal.of(costs, goal, names)
-    return replay(*history, method, aim, random_state, source_priors=source_priors)
+    return replay(
+        rows,
+        labels,
+        name_groups(groups, labels.size, ordered),
+        names,
+        method,
+        Goal.of(costs, goal, names),
+        random_state,
+        source_priors=source_priors,
+    )
 
 
 def replay(

@@ -403,8 +403,8 @@ def diagnose(
         gain = Expected.of(*own_gain, confidence_level, (-1.0, 1.0))
         expected_after = expected_after.moved_to(expected_before.value + gain.value, (0.0, 1.0))
     largest, smallest = singular_range(samples.C[:, seen])
-    pairs = np.array(confusable_pairs(samples.y_proba_val, y, samples.confusion), int)
-    confusable = samples.classes[pairs.reshape(-1, 2)].tolist()
+    pairs = confusable_pairs(samples.y_proba_val, y, samples.confusion)
+    label = samples.classes.tolist()
     return Diagnostics(
         method=estimate.method,
         n_val=samples.n_val,
@@ -412,7 +412,7 @@ def diagnose(
         smallest_singular_value=smallest,
         condition_number=largest / smallest if smallest else np.inf,
         effective_sample_size=samples.effective_size(priors),
-        confusable=tuple(map(tuple, confusable)),
+        confusable=tuple((label[a], label[b]) for a, b in pairs),
         unseen_classes=tuple(samples.classes[~seen].tolist()),
         accuracy_before=expected_before,
         accuracy_after=expected_after,

@@ -255,7 +255,8 @@ def without_repeats(samples: Samples) -> tuple[Samples, int, int]:
     repeats; they are left out on both sides, which conditions both on the same event.
     """
     # rounded, so that saturated rows are equal in every precision
-    val, target, n, K = samples.y_proba_val, samples.y_proba_target, samples.n_val, samples.q.size
+    val, target = samples.y_proba_val, samples.y_proba_target
+    n, K = samples.n_val, samples.classes.size
     predicted = np.concatenate([val.argmax(axis=1), target.argmax(axis=1)])
     largest = np.concatenate([val.max(axis=1), target.max(axis=1)], dtype=np.float64)
     largest = largest.round(MOST_DECIMALS)

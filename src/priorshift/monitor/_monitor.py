@@ -154,8 +154,14 @@ class PriorMonitor(BaseEstimator):
         """
         default = SCML() if y_pred is None and confusion is None else CML()
         estimator = default if self.estimator is None else as_estimator(self.estimator)
-        given = {"source_priors": source_priors, "classes": classes}
-        estimator.fit(y_proba, y, y_pred=y_pred, confusion=confusion, **given)
+        estimator.fit(
+            y_proba,
+            y,
+            y_pred=y_pred,
+            confusion=confusion,
+            source_priors=source_priors,
+            classes=classes,
+        )
         found = getattr(estimator, "confusion_", None)
         if found is not None and not found.seen.all():
             lacking = some(estimator.classes_[~found.seen].tolist())

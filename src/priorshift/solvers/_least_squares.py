@@ -29,7 +29,7 @@ from priorshift._typing import Vector
 from priorshift.border import single_threaded_blas
 from priorshift.solvers._interior_point import reach
 from priorshift.solvers._linear import solve_linear
-from priorshift.solvers._mixture import factorise
+from priorshift.solvers._mixture import Solver, factorise
 from priorshift.solvers._solution import Solution
 
 QP_STEPS = 80
@@ -102,22 +102,29 @@ def quadratic_programme(G: Vector, h: Vector, total: Vector | None = None) -> tu
         pull = h - G @ x + (0.0 if total is None else multiplier * total)
         if max(float(x @ z) / K, float(np.abs(pull + z).max())) <= 1e-15 * size:
             return x, step
-        solve, push = factorise(G, z / x), np.zeros(K)
-        border = push if total is None else solve(total)
-        for predicted in (False, True):
-            dx, change = solve(pull + push), 0.0
-            if total is not None:  # the step also makes total . x = 1
-                missing = 1 - float(total @ x) - float(total @ dx)
-                change = missing / float(total @ border)
-                dx = dx + change * border
-            dz = push - z - z / x * dx
-            if not predicted:
-                mu = float(x @ z) / K
-                ahead = (x + reach(x, dx, 1.0) * dx) @ (z + reach(z, dz, 1.0) * dz) / K
-                push = ((ahead / mu) ** 3 * mu - dx * dz) / x
+        solve = factorise(G, z / x)
+        dx, _ = _newton_step(solve, pull, total, x)
+        dz = -z - z / x * dx
+        mu = float(x @ z) / K
+        ahead = (x + reach(x, dx, 1.0) * dx) @ (z + reach(z, dz, 1.0) * dz) / K
+        push = ((ahead / mu) ** 3 * mu - dx * dz) / x
+        dx, change = _newton_step(solve, pull + push, total, x)
+        dz = push - z - z / x * dx
         length = float(min(reach(x, dx)[0], reach(z, dz)[0]))
         x, z, multiplier = x + length * dx, z + length * dz, multiplier + length * change
     return x, QP_STEPS
+
+
+def _newton_step(
+    solve: Solver, pull: Vector, total: Vector | None, x: Vector
+) -> tuple[Vector, float]:
+    """Return a step of x, which also makes total . x = 1 if given, and of the multiplier."""
+    dx = solve(pull)
+    if total is None:
+        return dx, 0.0
+    border = solve(total)
+    change = (1 - float(total @ x) - float(total @ dx)) / float(total @ border)
+    return dx + change * border, change
 
 
 def _objective(J: Vector, q: Vector, penalty: float, w: Vector) -> float:

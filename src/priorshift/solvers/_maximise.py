@@ -167,23 +167,27 @@ def leap(
     point, n_iter, left, soon = problem.at(start, exact=False), 1, LEAPS, True
     few = min(MOST_KEPT, problem.n_classes // CLASSES_PER_STEP)
     while n_iter + 3 <= max_iter and point.gap > tol and (left > 0 or soon):
-        middle, steps = point, [point.p]
-        for _ in range(2):
-            if len(steps) == 2:
-                middle, n_iter = problem.at(steps[1], exact=False), n_iter + 1
-                if middle.gap <= enough:
-                    return middle, n_iter
-            new = middle.p * middle.gradient / problem.total  # never lowers f
-            if not new.all():
-                new = np.maximum(new, LEAST_LEFT * middle.p)  # what is 0 could never come back
-                new /= new.sum()
-            steps.append(new)
-        ahead, n_iter = problem.at(extrapolate(*steps), exact=False), n_iter + 1
+        middle = problem.at(em_step(problem, point), exact=False)
+        n_iter += 1
+        if middle.gap <= enough:
+            return middle, n_iter
+        end = em_step(problem, middle)
+        ahead = problem.at(extrapolate(point.p, middle.p, end), exact=False)
+        n_iter += 1
         if not ahead.objective >= middle.objective:
-            ahead, n_iter = problem.at(steps[2], exact=False), n_iter + 1
+            ahead, n_iter = problem.at(end, exact=False), n_iter + 1
         soon = ahead.gap < point.gap and ahead.gap * (ahead.gap / point.gap) ** few <= tol
         point, left = ahead, left - 1
     return point, n_iter
+
+
+def em_step(problem: Mixture, point: Point) -> Vector:
+    """Return p g / T, which never lowers f, with classes kept that it would set to 0."""
+    new = point.p * point.gradient / problem.total
+    if new.all():
+        return new
+    new = np.maximum(new, LEAST_LEFT * point.p)  # a class at 0 could never come back
+    return new / new.sum()
 
 
 def extrapolate(first: Vector, second: Vector, third: Vector) -> Vector:

@@ -217,7 +217,8 @@ class Mixture:
         kernel: Any = partial(_gram, mix, scale)
         bytes_ = max(self.block_bytes, min(LARGEST_BLOCK_BYTES, 24 * K**2))
         if at is not None:  # blocks of row numbers, of which each stands for K numbers
-            A, kernel, bytes_ = at[:, None], partial(_taken, A, kernel), self.block_bytes // K
+            kernel = partial(_taken, A, kernel)
+            A, bytes_ = at[:, None], self.block_bytes // K
         work = A.shape[0] * K**2 / GEMM_SPEED_UP
         H = map_reduce(kernel, A, work=work, block_bytes=bytes_, n_parts=HESSIAN_PARTS)
         if not self.wide:
@@ -244,7 +245,7 @@ class Mixture:
         chosen, stands_for = np.concatenate(found), np.concatenate(parts)
         if not self.fetched and self.weights is not None:
             stands_for = stands_for * self.weights[chosen]
-        mix = partial(_mix, self.scale * p, stands_for, None)
+        mix = partial(_mix, self.scale * p, stands_for, None)  # no row of a sample is hidden
         if isinstance(self.A, SparseTable):  # taken at once: small products of them are slow
             return self.A[chosen], mix, None
         return (chosen, mix, None) if self.fetched else (self.A, mix, chosen)
@@ -330,7 +331,8 @@ def factorise(H: Vector, diagonal: Vector) -> Solver:
     Scaled to a unit diagonal, because p and z differ by many orders of magnitude near a solution.
     """
     scale = 1 / np.sqrt(np.maximum(np.diagonal(H), 0) + diagonal)
-    for ridge in RIDGES if scale.all() else ():  # an entry of H may be infinite
+    ridges = RIDGES if scale.all() else ()  # an entry of H may be infinite
+    for ridge in ridges:
         system = H * scale[:, None]
         system *= scale
         system.flat[:: scale.size + 1] = 1 + ridge

@@ -128,7 +128,8 @@ def released_ascent(
         infinite at p = 0, where the released code fails; here the last iterate above 0 is returned.
     """
     p, steps, lagged = start / start.sum(), 0, None
-    learning_rate *= problem.mass if of_sum else 1
+    if of_sum:
+        learning_rate *= problem.mass
     while steps < n_steps:
         rate = learning_rate / 2 ** (0 if halved_every is None else steps // halved_every)
         slope = _slopes(problem, p[:, None])[:, 0]  # decisions that p makes impossible have none
