@@ -182,8 +182,8 @@ def test_the_average_of_posteriors_by_hand(simulation, rng):
             rows = Mixture(y_proba, scale=1 / source)
             found = dirichlet_posterior(rows, c * K * centre, tempering=0.7, start=start)
             logs.append(found.log_marginal - np.log(c))
-            means.append(found.mean)
-            start, n_iter = found.mean, n_iter + found.n_iter
+            start, n_iter = found.alpha / found.alpha.sum(), n_iter + found.n_iter
+            means.append(start)
     weights = np.exp(logs) / np.exp(logs).sum()
     mean = weights @ means
     between = sum(

@@ -43,14 +43,15 @@ from priorshift.border import (
 from priorshift.calibration import CalibrationAverage, apply_each
 from priorshift.counts import Confusion, model_columns, shrunk_columns
 from priorshift.estimators.confusion_likelihood import SCML
-from priorshift.estimators.data import GIVEN, find_mismatch
+from priorshift.estimators.data import GIVEN, find_mismatch, posterior_problem
 from priorshift.estimators.mean import JACKKNIFE_ROWS, CalibratedMean
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate
 from priorshift.estimators.shares import (
+    PSEUDO_COUNT,
+    TOL,
     Shares,
     estimate_shares,
-    likeliest_shares,
     share_interval,
 )
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
@@ -496,10 +497,11 @@ class Auto(CalibratedMean):
         n_some = min(n, JACKKNIFE_ROWS, max(1, 1_000_000 // K))
         some = sample_rows(y_proba, n_some).astype(np.float32)
         part = Target(some, sample_rows(calibrated, n_some))  # the same rows
-        beliefs = []
+        beliefs, start = [], np.maximum(shares.priors, 1e-9)  # from 0 a class never comes back
         by_map = apply_each(average.maps, some)
         for weight, outputs in zip(average.weights, by_map, strict=True):
-            priors = likeliest_shares(outputs, source, shares.priors)
+            problem = posterior_problem(outputs, source, 1 + PSEUDO_COUNT)
+            priors = maximise(problem, tol=TOL, start=start / start.sum()).value
             beliefs.append(Belief(weight, priors, outputs))
         return Reading(shares, calibrated, part, tuple(beliefs))
 

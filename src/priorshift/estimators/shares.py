@@ -125,13 +125,6 @@ def estimate_shares(
     )
 
 
-def likeliest_shares(y_proba: Floats, source_priors: Vector, start: Vector) -> Vector:
-    """Return the shares of the largest likelihood, with half a row added to each class."""
-    start = np.maximum(start, 1e-9)  # from 0 a class could never come back
-    problem = posterior_problem(y_proba, source_priors, 1 + PSEUDO_COUNT)
-    return maximise(problem, tol=TOL, start=start / start.sum()).value
-
-
 def share_interval(
     priors: Vector,
     shares: Shares,
@@ -223,10 +216,10 @@ def _posterior(
         for concentration in CONCENTRATIONS:
             prior = np.maximum(concentration * K * centre, 1e-12)
             found = dirichlet_posterior(problem, prior, tempering=tempering, start=start)
-            start, n_iter = found.mean, n_iter + found.n_iter
+            start, n_iter = found.alpha / found.alpha.sum(), n_iter + found.n_iter
             converged = converged and found.converged
             logs.append(found.log_marginal - np.log(concentration))
-            means.append(found.mean)
+            means.append(start)
     weights = np.exp(np.array(logs) - max(logs))
     weights /= weights.sum()
     candidates = np.array(means)
