@@ -54,6 +54,9 @@ from priorshift.words import (
 
 ACCURACY = Goal("accuracy")
 
+FEWEST_TARGET_ROWS = 10
+"""Target rows below which nothing is said of what changed."""
+
 LABELS = 40
 """Labels of the target to ask for where a verdict is unclear."""
 
@@ -791,8 +794,8 @@ class Case:
         values, y = data.y_proba_val.values, data.y_val
         if self.mean is None:
             return found.fact_of_decisions() if found is not None and found.rejected else None
-        if data.n_target < 10:
-            return fact("few_target_rows", n=data.n_target, least=10)
+        if data.n_target < FEWEST_TARGET_ROWS:
+            return fact("few_target_rows", n=data.n_target, least=FEWEST_TARGET_ROWS)
         if (said := order_in_words(values, y, data.classes)) is not None:
             return fact("columns_swapped", text=said)
         z, least = evidence.label_information(values, y)

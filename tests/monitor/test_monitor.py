@@ -153,6 +153,13 @@ def test_few_rows_of_validation_are_warned_of(world):
         PriorMonitor(random_state=0).fit(*world(SOURCE, 40))
 
 
+def test_alarms_count_decisions_on_validation_however_they_are_given(world):
+    (y_proba, y), batch = world(SOURCE, 300), world(TARGET, 100)[0]
+    by_proba = PriorMonitor(ps.CML(), random_state=0).fit(y_proba, y).update(batch)
+    decided = PriorMonitor(ps.CML(), random_state=0).fit(y_pred=y_proba.argmax(axis=1), y=y)
+    assert by_proba.log_e_value == decided.update(y_pred=batch.argmax(axis=1)).log_e_value
+
+
 def test_the_same_seed_gives_the_same_evidence(world, validation):
     batch = world(SOURCE, 100)[0]
     values = [fitted(validation, random_state=7).update(batch).log_e_value for _ in range(2)]

@@ -267,7 +267,7 @@ def monitor(
             request = replace(request, target=files_of(folder)[0])
         if saved is not None:
             request = replace(request, known_classes=tuple(map(str, saved.classes_.tolist())))
-        data = stack.enter_context(open_data(request))
+        data = open_data(request)
         followed = begun(data, saved, method)
         if acknowledge and followed.alarm_:
             note(

@@ -369,7 +369,7 @@ safe_option: Decorator = click.option(
     "--safe-csv",
     is_flag=True,
     expose_value=False,
-    callback=lambda ctx, _, wanted: ctx.with_resource(safe_csv(wanted)),
+    callback=lambda ctx, _, wanted: wanted and ctx.with_resource(safe_csv()),
     help="Begin text of CSV that a spreadsheet would run as a formula with a quote.",
 )
 

@@ -147,7 +147,7 @@ def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
             )
         return _shares(dict(zip(names, values.tolist(), strict=True)))
     if option == "--source-label-priors":  # mean predictions are not label frequencies
-        if (labels := file.labels()) is not None:
+        if (labels := file.vector(file.label_column)) is not None:
             where = f"{file.label_column!r} in {file.where}"
             found = match_labels(text_labels(labels, file, where), classes, where)
             return priors_from_labels(found, classes=classes)

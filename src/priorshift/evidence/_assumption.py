@@ -64,6 +64,9 @@ N_RESAMPLES = 199
 MOST_ROWS = 50_000
 """Rows per side beyond which a random part of them is tested."""
 
+BORROWED = 10.0
+"""Rows that the noise of a class borrows from the rows decided for it."""
+
 NO_VARIANCE = 1e-14
 """Of a mean of features, which are of size 1: rounding alone."""
 
@@ -340,8 +343,8 @@ def draw_deviations(found: Comparison, n_draws: int, rng: np.random.Generator) -
 
     The target's noise is that of rows of both sides, weighted to the estimated priors; that of
     validation is drawn per class, times a share whose square is :math:`p_k^2` plus its variance. A
-    class with few rows may show less spread than it has (15 rows that are all sure): 10 rows'
-    worth of its covariance come from all rows that are decided for it.
+    class with few rows may show less spread than it has (15 rows that are all sure): `BORROWED`
+    rows' worth of its covariance come from all rows that are decided for it.
     """
     samples, X, predicted = found.samples, found.features, found.predicted
     n, M, y, K = samples.class_counts, samples.n_target, samples.y_val, found.priors.size
@@ -352,7 +355,7 @@ def draw_deviations(found: Comparison, n_draws: int, rng: np.random.Generator) -
     )
     # a share of mean p has a mean square of p at the most
     square = np.minimum(found.priors**2 + found.variance, found.priors)
-    borrowed = 10 / (np.maximum(n - 1, 0) + 10)
+    borrowed = BORROWED / (np.maximum(n - 1, 0) + BORROWED)
     own = np.sqrt(square * (1 - borrowed) / np.maximum(n * (n - 1), 1))
     decided = np.bincount(predicted, minlength=K)
     others = np.sqrt(square * borrowed / np.maximum(n, 1) / np.maximum(decided - 1, 1))

@@ -215,10 +215,6 @@ class PredictionFile(ABC):
         rows, spread = self.read_head(n_rows, self.stored_names(names)), self._spread(names)
         return rows if spread is None else spread(rows)
 
-    def labels(self) -> NDArray[Any] | None:
-        """Read the labels, if there are any."""
-        return self.vector(self.label_column)
-
     def vector(self, name: str) -> NDArray[Any] | None:
         """Read a column or array by its name in the file, if there is one."""
         found = self.read_vector(name)

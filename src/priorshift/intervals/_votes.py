@@ -236,7 +236,7 @@ class Votes:
             """Return where U^2 = z^2 v between the estimate and an end, or the end."""
             inside, outside = np.clip(raw, 0, 1), np.full_like(raw, end)
             kept = accepts(outside)
-            for _ in range(30):
+            for _ in range(30):  # halvings of [0, 1] locate the bound
                 middle = 0.5 * (inside + outside)
                 fits = accepts(middle)
                 inside, outside = np.where(fits, middle, inside), np.where(fits, outside, middle)
