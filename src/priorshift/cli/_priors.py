@@ -158,7 +158,7 @@ def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
             return priors_from_predictions(read_rows(file, columns, in_memory=True))
         others = f"no predictions of {some(classes.tolist())}"
     hint = ""
-    if option == "--source-priors" and file.labels() is not None:
+    if option == "--source-priors" and file.vector(file.label_column) is not None:
         hint = " Labels are for --source-label-priors."
     raise ValueError(
         f"{file.where} has nothing that {option} can use: no priors (column "
