@@ -130,9 +130,9 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]], delimiter: s
 
 
 @contextmanager
-def safe_csv(wanted: bool = True) -> Iterator[None]:
+def safe_csv() -> Iterator[None]:
     """Make CSV safe to open in a spreadsheet, while this lasts."""
-    token = _SAFE_CSV.set(wanted)
+    token = _SAFE_CSV.set(True)
     try:
         yield
     finally:

@@ -232,7 +232,7 @@ def judge_gain(
     >>> judge_gain(Gain(0.05, 0.01), shifted=True)[:3]
     ('adapt', 'adapt', 'helps')
     """
-    if gain.less(caution) > 0 and (shifted or gain.mean >= worth):
+    if gain.mean > caution * gain.error and (shifted or gain.mean >= worth):
         return Ruling("adapt", "adapt", "helps", gain)
     if not shifted:
         return Ruling("leave", "none", "no_shift", gain)

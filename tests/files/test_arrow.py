@@ -74,7 +74,7 @@ def test_round_trip(tmp_path, name):
     file = write(tmp_path / name, data)
     assert file.names == ("a", "b", "c")
     assert file.n_rows() == N
-    assert file.labels().tolist() == data.column("label").to_pylist()
+    assert file.vector("label").tolist() == data.column("label").to_pylist()
     np.testing.assert_array_equal(file.values(["c", "a"]), VALUES[:, [2, 0]])
     new = rewritten(file)
     assert new.schema.equals(data.schema)
@@ -173,7 +173,7 @@ def test_nulls_become_nan(tmp_path, name):
 def test_no_rows(tmp_path, name):
     file = write(tmp_path / name, table().slice(0, 0))
     assert file.values(["a", "b"]).shape == (0, 2)
-    assert file.labels().size == 0
+    assert file.vector("label").size == 0
     assert rewritten(file).num_rows == 0
 
 
@@ -249,7 +249,7 @@ def test_damaged_text_names_its_file(tmp_path):
         writer.write_table(table)
     path.write_bytes(path.read_bytes().replace(b"abcdef", b"abc\xf5ef"))
     with pytest.raises(ValueError, match=r"x\.arrow cannot be read.*write it again"):
-        open_predictions(path).labels()
+        open_predictions(path).vector("label")
 
 
 def test_a_damaged_index_names_its_file_and_does_not_crash(tmp_path):
@@ -259,7 +259,7 @@ def test_a_damaged_index_names_its_file_and_does_not_crash(tmp_path):
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table)
     with pytest.raises(ValueError, match=r"x\.arrow cannot be read.*write it again"):
-        open_predictions(path).labels()
+        open_predictions(path).vector("label")
 
 
 def test_many_rows_of_one_value_are_refused(tmp_path, monkeypatch):

@@ -40,7 +40,12 @@ class Trap:
 def test_npy_round_trip(tmp_path, dtype, order):
     np.save(tmp_path / "a.npy", np.asarray(VALUES.astype(dtype), order=order))
     file = open_predictions(tmp_path / "a.npy")
-    assert (file.names, file.labels(), file.vector("y"), file.n_rows()) == (None, None, None, 7)
+    assert (file.names, file.vector("label"), file.vector("y"), file.n_rows()) == (
+        None,
+        None,
+        None,
+        7,
+    )
     new = rewritten(file)
     np.testing.assert_array_equal(new, turn(VALUES.astype(dtype)))
     assert new.dtype == np.dtype(dtype)
@@ -58,7 +63,7 @@ def test_integers_become_floats(tmp_path):
 def test_an_npy_vector_is_labels_or_priors(tmp_path):
     np.save(tmp_path / "a.npy", ["x", "y"])
     file = open_predictions(tmp_path / "a.npy")
-    assert file.labels().tolist() == ["x", "y"]
+    assert file.vector("y").tolist() == ["x", "y"]
     with pytest.raises(ValueError, match=r"a\.npy must be a matrix of numbers .* got shape \(2,\)"):
         file.values(None)
 
@@ -144,7 +149,7 @@ def test_classes_become_text(tmp_path, classes, names):
     file = open_predictions(tmp_path / "a.npz")
     assert file.names == names
     if isinstance(classes[0], bytes):
-        assert file.labels().tolist() == ["a", "é"]
+        assert file.vector("y").tolist() == ["a", "é"]
 
 
 def test_nothing_is_unpickled(tmp_path, monkeypatch):
@@ -155,9 +160,9 @@ def test_nothing_is_unpickled(tmp_path, monkeypatch):
     (tmp_path / "b.npy").write_bytes(pickle.dumps(trap))
     (tmp_path / "b.npz").write_bytes(pickle.dumps(trap))
     with pytest.raises(ValueError, match=r"a\.npy holds Python objects\. Store labels"):
-        open_predictions(tmp_path / "a.npy").labels()
+        open_predictions(tmp_path / "a.npy").vector("label")
     with pytest.raises(ValueError, match=r"'y' in .*a\.npz holds Python objects\. Store labels"):
-        open_predictions(tmp_path / "a.npz").labels()
+        open_predictions(tmp_path / "a.npz").vector("y")
     for name in ("b.npy", "b.npz"):
         with pytest.raises(ValueError, match=f"{name} cannot be read"):
             open_predictions(tmp_path / name).values(None)

@@ -20,10 +20,10 @@ from scipy.special import softmax
 from priorshift._typing import Floats
 from priorshift._version import __version__
 from priorshift.adapt import cheapest
-from priorshift.assessment import threshold_facts
+from priorshift.assessment import following, threshold_facts
 from priorshift.cli import _console as console
 from priorshift.cli import _options as options
-from priorshift.cli._data import Data, as_advised, open_data
+from priorshift.cli._data import Data, open_data
 from priorshift.cli._errors import command
 from priorshift.estimators import PriorEstimate
 from priorshift.files import Partial, atomic_file, is_device, remove_partial, resumable_file
@@ -93,23 +93,25 @@ def adapt(
         raise click.UsageError(f"name a file with --output: {why}.")
     if file is not None:
         options.check_copy(request, file, "--output", overwrite=overwrite)
-    with (
-        open_data(request) as data,
-        _destination(data, method, decision_column, file) as partial,
-    ):
+    data, verdict, sentence = open_data(request), None, None
+    with _destination(data, method, decision_column, file) as partial:
         if partial.kept is None:
             with console.busy("Estimating"):
                 shift, found = data.estimate(method)
-            console.tell_doubts(found)
-            shift, verdict = as_advised(shift, found), None if found is None else found.verdict
-            sentence = None if found is None else found.sentence
-            if found is not None and shift.action == "adapt" != found.action:
-                sentence = f"{sentence} {OVERRULED.format(method=method)}"
+            if found is not None:
+                console.tell_doubts(found)
+                verdict, sentence = found.verdict, found.sentence
+                if shift.decision is not None:  # a method that decides by itself
+                    shift = following(shift, found.action)
+                if shift.action == "adapt" != found.action:
+                    sentence = f"{sentence} {OVERRULED.format(method=method)}"
         else:
             console.note(f"Going on after row {partial.rows:,}, where an earlier run ended.")
             verdict, sentence = partial.kept["verdict"], partial.kept["sentence"]
             shift = PriorEstimate.from_dict(partial.kept["shift"])
-        keep = {"shift": shift.to_dict(), "verdict": verdict, "sentence": sentence}
+        keep: dict[str, Any] = {}
+        if partial.store is not None:  # for the run that goes on, if this one is killed
+            keep = {"shift": shift.to_dict(), "verdict": verdict, "sentence": sentence}
         from_logits = data.target.kind == "logits"
         n_rows, n_changed = write_copy(
             data,

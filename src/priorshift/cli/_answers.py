@@ -7,11 +7,11 @@ from typing import Any, cast
 import click
 
 from priorshift.adapt import IN_POINTS
-from priorshift.assessment import Assessment
+from priorshift.assessment import Assessment, following
 from priorshift.border import check_resamples
 from priorshift.cli import _console as console
 from priorshift.cli import _options as options
-from priorshift.cli._data import Data, as_advised, open_data, read_group_column, sample_of
+from priorshift.cli._data import Data, open_data, read_group_column, sample_of
 from priorshift.cli._errors import SHIFTED, command
 from priorshift.compare import Comparison
 from priorshift.compare import compare as compare_methods
@@ -45,7 +45,8 @@ def assess(
     method: str, rows_to_label: Path | None, output: Path | None, as_json: bool, **named: Any
 ) -> None:
     """Estimate the class priors, test for a shift, and say whether to adapt: start here."""
-    with open_data(options.request_of(**named)) as data, console.busy("Assessing"):
+    data = open_data(options.request_of(**named))
+    with console.busy("Assessing"):
         data.validation("an assessment")
         found = cast("Assessment", data.assess(method))
         if rows_to_label is not None:
@@ -98,10 +99,14 @@ def estimate(
     method: str, save_adapter: Path | None, output: Path | None, as_json: bool, **named: Any
 ) -> None:
     """Estimate the class priors of unlabelled target data."""
-    with open_data(options.request_of(**named)) as data, console.busy(f"Estimating by {method}"):
+    data = open_data(options.request_of(**named))
+    with console.busy(f"Estimating by {method}"):
         shift, found = data.estimate(method)
     if save_adapter is not None:
-        adapter = as_advised(shift, found).adapter
+        acting = shift
+        if found is not None and shift.decision is not None:
+            acting = following(shift, found.action)
+        adapter = acting.adapter
         if (costs := data.aim["costs"]) is not None:
             adapter = adapter.with_costs(costs)
         adapter.to_json(save_adapter)
@@ -130,10 +135,10 @@ def estimate(
 @options.answer_options
 def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **named: Any) -> None:
     """Run every method on the same data, and score them where the target has labels."""
-    with open_data(options.request_of(**named)) as data:
-        comparison = compare_on(data, methods or None)
-        with console.busy("Assessing"):
-            found = data.assess(options.DEFAULT_METHOD)
+    data = open_data(options.request_of(**named))
+    comparison = compare_on(data, methods or None)
+    with console.busy("Assessing"):
+        found = data.assess(options.DEFAULT_METHOD)
     columns = comparison.columns()
 
     def show() -> None:
@@ -188,7 +193,8 @@ def test(
         check_resamples(resamples, alpha)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    with open_data(options.request_of(**named)) as data, console.busy("Testing"):
+    data = open_data(options.request_of(**named))
+    with console.busy("Testing"):
         found = detect_shift(
             *data.validation("testing for a shift"),
             sample_of(data.rows, "The test is on"),
@@ -257,7 +263,8 @@ def backtest(
     request = options.request_of(
         target=history, validation=history, not_classes=(group_column,), **named
     )
-    with open_data(request) as data, console.busy("Going through the past"):
+    data = open_data(request)
+    with console.busy("Going through the past"):
         found = test_the_past(
             *data.validation("a backtest"),
             read_group_column(data.files[0], group_column, "--group-column"),

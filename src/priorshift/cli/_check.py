@@ -62,8 +62,9 @@ def _understand(paths: tuple[Path, ...], request: options.Request) -> list[dict[
         text, column, where = None, file.label_column, f"{file.label_column!r} in {file.where}"
         if file is files[0] and request.labels is not None:
             text, column, where = validation_labels(file, request)
-        elif (file.is_table or file.header) and (raw := file.labels()) is not None:
-            text = read.text_labels(raw, file, where, partial=True)
+        elif file.is_table or file.header:
+            raw = file.vector(column)
+            text = None if raw is None else read.text_labels(raw, file, where, partial=True)
         said.append((text, column, where))
     labelled = [at for at, (text, *_) in enumerate(said) if text is not None]
     if not labelled and len(files) > 1 and read.label_hint(files[0], decided):

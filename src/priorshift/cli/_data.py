@@ -3,8 +3,8 @@
 import csv
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from priorshift import border
 from priorshift._typing import Labels, Vector
 from priorshift.adapt import Adapter
-from priorshift.assessment import Assessment, Verdicts, assess, following
+from priorshift.assessment import Assessment, Verdicts, assess
 from priorshift.cli import _read as read
 from priorshift.cli._console import note
 from priorshift.cli._options import Request, was_typed
@@ -29,6 +29,7 @@ from priorshift.files import (
     PredictionFile,
     by_class,
     common_classes,
+    explain_classes,
     open_predictions,
 )
 from priorshift.solvers import ADVICE
@@ -228,11 +229,6 @@ class Data:
 # Estimates
 
 
-def as_advised(shift: PriorEstimate, found: Assessment | None) -> PriorEstimate:
-    """Return an estimate as `adapt` applies it: one that decides by itself follows the verdict."""
-    return shift if found is None or shift.decision is None else following(shift, found.action)
-
-
 def _in_adapter(adapter: Adapter) -> PriorEstimate:
     """Return the estimate that an adapter carries, as far as it tells."""
     known = adapter.provenance
@@ -273,23 +269,18 @@ def sample_of(rows: border.Predictions, what: str) -> border.Predictions:
 # Files
 
 
-@contextmanager
-def open_data(request: Request) -> Iterator[Data]:
+def open_data(request: Request) -> Data:
     """Open the files, settle the classes, read validation, priors and costs."""
     dashed = [n for n in ("validation", "target", "labels") if str(getattr(request, n)) == "-"]
     if len(dashed) > 1:
         raise click.UsageError(f"only one of --{' and --'.join(dashed)} can be stdin (-).")
-    with ExitStack() as stack:
-        if dashed:  # CSV from stdin is read more than once
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="priorshift-"))
-            changed: dict[str, Any] = dict.fromkeys((dashed[0], "stdin"), Path(folder, "stdin.csv"))
-            with changed["stdin"].open("wb") as stream:
-                copyfileobj(sys.stdin.buffer, stream)
-            request = replace(request, **changed)
-        yield _read_data(request)
-
-
-def _read_data(request: Request) -> Data:
+    if dashed:  # CSV from stdin is read more than once: it is kept until the command ends
+        folder = tempfile.TemporaryDirectory(prefix="priorshift-")
+        click.get_current_context().with_resource(folder)
+        kept: dict[str, Any] = dict.fromkeys((dashed[0], "stdin"), Path(folder.name, "stdin.csv"))
+        with kept["stdin"].open("wb") as stream:
+            copyfileobj(sys.stdin.buffer, stream)
+        request = replace(request, **kept)
     adapter = None if request.adapter is None else Adapter.from_json(request.adapter)
     if adapter is not None:
         request = replace(request, known_classes=tuple(map(str, adapter.classes.tolist())))
@@ -369,6 +360,13 @@ def settle_columns(
         known = max(map(names_in_pairs, given), key=len)
     files, columns = find_classes(opened, known, request)
     if request.adapter is not None:
+        names = known if files[0].names is None else files[0].names
+        if missing := [name for name in known if name not in names]:
+            raise ValueError(
+                f"{files[0].where} has no numeric column for {border.some(missing)}, a class of "
+                f"{request.adapter}; rename its columns ({border.some(names, 20)}), or use another "
+                f"adapter. {border.columns.misspelt(files[0].header, known)}".rstrip()
+            )
         columns = known
     elif columns is not None and set(request.known_classes) <= set(columns):
         columns = request.known_classes or columns
@@ -377,6 +375,10 @@ def settle_columns(
             if file.names is None:
                 order = border.some(columns, 20)
                 note(f"{file.where} does not name its columns; taken in the order {order}.")
+        # numbers that are left out are noticed by sums, but not where they are logits
+        others = [file for file in files if set(file.names or columns) != set(columns)]
+        if any(file.kind == "logits" for file in others):
+            note(explain_classes(files, columns))
     return files, columns
 
 
@@ -476,7 +478,7 @@ def validation_labels(validation: PredictionFile, request: Request) -> tuple[Lab
     file = validation if request.labels is None else open_file(request.labels, request)
     label, raw = file.label_column, None
     if request.labels is None:
-        raw = file.labels()
+        raw = file.vector(label)
     elif not file.header or label in file.header or request.label_column is None:
         known = label if not file.header or label in file.header else None
         columns = _key_columns(validation), _key_columns(file)
@@ -496,7 +498,7 @@ def _target_text(target: PredictionFile, request: Request, classes: Labels) -> t
         request.target_label_column is not None,
         f"{target.label_column!r} in {target.where}",
     )
-    raw = target.labels()
+    raw = target.vector(target.label_column)
     if raw is None and named:
         raise ValueError(f"there is no {where}; see --target-label-column.")
     if raw is None:

@@ -134,28 +134,28 @@ def groups(
     request = options.request_of(**named, not_classes=(group_column,))
     if adapted is not None:
         options.check_copy(request, adapted, "--adapt", overwrite=overwrite)
-    with open_data(request) as data:
-        labels = read_group_column(data.target, group_column, "--group-column")
-        with busy(f"Estimating by {method}"):
-            estimator = data.fit(method)
-            # counts are taken of large files block by block
-            rows = data.rows if estimator.counts_suffice else data.read_rows(in_memory=True)
-            estimate = partial(estimate_groups, estimator, rows, labels, pooling=pooling)
-            found = estimate(confidence_level=confidence_level)
-        with busy("Assessing"):
-            whole = data.assess(estimator)
-            verdicts = _judge(data, found, labels, whole, estimate)
-        if adapted is not None:
-            from_logits = data.target.kind == "logits"
-            with atomic_file(adapted) as stream:
-                n_rows, n_changed = write_copy(
-                    data,
-                    Partial(stream),
-                    lambda block, at: found.adapt(
-                        block, labels[at : at + len(block)], from_logits=from_logits
-                    ),
-                    {},
-                )
+    data = open_data(request)
+    labels = read_group_column(data.target, group_column, "--group-column")
+    with busy(f"Estimating by {method}"):
+        estimator = data.fit(method)
+        # counts are taken of large files block by block
+        rows = data.rows if estimator.counts_suffice else data.read_rows(in_memory=True)
+        estimate = partial(estimate_groups, estimator, rows, labels, pooling=pooling)
+        found = estimate(confidence_level=confidence_level)
+    with busy("Assessing"):
+        whole = data.assess(estimator)
+        verdicts = _judge(data, found, labels, whole, estimate)
+    if adapted is not None:
+        from_logits = data.target.kind == "logits"
+        with atomic_file(adapted) as stream:
+            n_rows, n_changed = write_copy(
+                data,
+                Partial(stream),
+                lambda block, at: found.adapt(
+                    block, labels[at : at + len(block)], from_logits=from_logits
+                ),
+                {},
+            )
     contents = _as_dict(found, verdicts, group_column)
     if adapted is not None:
         contents |= {"adapted": str(adapted), "n_rows": n_rows, "n_changed": n_changed}

@@ -114,10 +114,6 @@ def begun(data: Data, saved: PriorMonitor | None, method: str) -> PriorMonitor:
     """Begin a monitor, or go on with a saved one, which the options must not contradict."""
     if saved is None:
         monitor = PriorMonitor(data.suitable(method), random_state=0)
-        if data.given["source_label_priors"] is not None:
-            raise click.UsageError(
-                "alarms compare with validation as it is, so --source-label-priors is not for them."
-            )
         given = {name: data.given[name] for name in ("source_priors", "classes")}
         return monitor.fit(*data.validation("monitoring"), **given)
     if saved.classes_.astype(str).tolist() != data.classes.tolist():
@@ -271,7 +267,7 @@ def monitor(
             request = replace(request, target=files_of(folder)[0])
         if saved is not None:
             request = replace(request, known_classes=tuple(map(str, saved.classes_.tolist())))
-        data = stack.enter_context(open_data(request))
+        data = open_data(request)
         followed = begun(data, saved, method)
         if acknowledge and followed.alarm_:
             note(

@@ -275,11 +275,11 @@ def plan(
     confusion, shares = None, None
     if validation is not None:
         request = options.request_of(target=validation, validation=validation, **named)
-        with open_data(request) as data:
-            y_proba, y = data.validation("planning")
-            index = encode_labels(y, data.classes)
-            confusion = Confusion.from_arrays(y_proba.values, index, decision="hard")
-            shares = None if priors is None else read_priors(priors, data.classes, "--priors")
+        data = open_data(request)
+        y_proba, y = data.validation("planning")
+        index = encode_labels(y, data.classes)
+        confusion = Confusion.from_arrays(y_proba.values, index, decision="hard")
+        shares = None if priors is None else read_priors(priors, data.classes, "--priors")
     elif priors is not None:
         names = names_in_pairs(priors)
         if not names:

@@ -147,7 +147,7 @@ def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
             )
         return _shares(dict(zip(names, values.tolist(), strict=True)))
     if option == "--source-label-priors":  # mean predictions are not label frequencies
-        if (labels := file.labels()) is not None:
+        if (labels := file.vector(file.label_column)) is not None:
             where = f"{file.label_column!r} in {file.where}"
             found = match_labels(text_labels(labels, file, where), classes, where)
             return priors_from_labels(found, classes=classes)
@@ -157,9 +157,13 @@ def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
             columns = None if file.names is None else tuple(classes.tolist())
             return priors_from_predictions(read_rows(file, columns, in_memory=True))
         others = f"no predictions of {some(classes.tolist())}"
+    hint = ""
+    if option == "--source-priors" and file.vector(file.label_column) is not None:
+        hint = " Labels are for --source-label-priors."
     raise ValueError(
         f"{file.where} has nothing that {option} can use: no priors (column "
         f"{some(COLUMNS[option])}), {others}; name the column of priors {COLUMNS[option][0]!r}."
+        f"{hint}"
     )
 
 

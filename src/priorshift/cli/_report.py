@@ -30,33 +30,33 @@ def report(method: str, output: Path, as_json: bool, **named: Any) -> None:
     """Write a self-contained HTML report: the verdict, what changed, and what to do next."""
     require_packages()  # before any work is done
     ctx = click.get_current_context()
-    with open_data(options.request_of(**named)) as data:
-        with told_warnings() as told:
-            with busy("Assessing"):
-                shift, found = data.estimate(method)
-            tell_doubts(found)
-            if found is not None:
-                shift = following(shift, found.action)
-                if shift.interval is None:
-                    shift = with_bounds(shift, found.estimate)
-        comparison = None if data.labelled is None else compare_on(data)
-        labels, (y_proba_val, y_val) = data.target_labels, data.labelled or (None, None)
-        known = {parameter.name for parameter in adapt.params} - {"output", "as_json"}
-        with busy("Writing the report"):
-            write_report(
-                output,
-                shift,
-                assessment=found,
-                y_proba_val=y_proba_val,
-                y_val=y_val,
-                y_proba_target=data.rows,
-                y_target=None if labels is None or None in labels else labels,
-                comparison=comparison,
-                title=f"Class balance in {Path(data.target.where).name}",
-                command=command_line(ctx),
-                options=shlex.join(_typed_words(ctx, known)),
-                warnings=told,
-            )
+    data = open_data(options.request_of(**named))
+    with told_warnings() as told:
+        with busy("Assessing"):
+            shift, found = data.estimate(method)
+        tell_doubts(found)
+        if found is not None:
+            shift = following(shift, found.action)
+            if shift.interval is None:
+                shift = with_bounds(shift, found.estimate)
+    comparison = None if data.labelled is None else compare_on(data)
+    labels, (y_proba_val, y_val) = data.target_labels, data.labelled or (None, None)
+    known = {parameter.name for parameter in adapt.params} - {"output", "as_json"}
+    with busy("Writing the report"):
+        write_report(
+            output,
+            shift,
+            assessment=found,
+            y_proba_val=y_proba_val,
+            y_val=y_val,
+            y_proba_target=data.rows,
+            y_target=None if labels is None or None in labels else labels,
+            comparison=comparison,
+            title=f"Class balance in {Path(data.target.where).name}",
+            command=command_line(ctx),
+            options=shlex.join(_typed_words(ctx, known)),
+            warnings=told,
+        )
     note(f"Wrote {output}.")
     if as_json:
         verdict = None if found is None else found.verdict

@@ -14,7 +14,7 @@ posterior there.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -63,34 +63,6 @@ class Shares:
     converged: bool
     doubt: Vector | float = 0.0
 
-    def mixed(self, other: "Shares", share: float) -> "Shares":
-        """Give another estimate a share in this one; where they differ is uncertain."""
-        apart = other.priors - self.priors
-        return Shares(
-            self.priors + share * apart,
-            (1 - share) * self.noise
-            + share * other.noise
-            + share * (1 - share) * np.outer(apart, apart),
-            (1 - share) * self.jackknife + share * other.jackknife,
-            self.tempering,
-            self.n_iter + other.n_iter,
-            self.converged and other.converged,
-        )
-
-    def contradicted(self, other: Vector, share: float) -> "Shares":
-        r"""Give another reading q a share s in the estimate, and doubt what they differ by.
-
-        .. math:: p + s\, (q - p), \qquad D = 2 s \left( (q - p)(q - p)^T + 2 J \right)
-
-        J is doubled as in intervals (see `share_interval`); 2 s is 1 at the most.
-        """
-        apart = other - self.priors
-        return replace(
-            self,
-            priors=self.priors + share * apart,
-            doubt=2 * share * (np.outer(apart, apart) + 2 * self.jackknife),
-        )
-
 
 def estimate_shares(
     y_proba: Floats, source_priors: Vector, refits: Iterable[Floats] = ()
@@ -110,7 +82,12 @@ def estimate_shares(
         found = maximise(again, tol=TOL, start=first.value)
         without.append(found.value)
         n_iter += found.n_iter
-    jackknife = _jackknife(np.array(without), noise)
+    F, jackknife = len(without), np.zeros_like(noise)
+    if F > 1:
+        apart = np.array(without) - np.mean(without, axis=0)
+        covariance = (F - 1) / F * apart.T @ apart
+        # half of it in the shape of the noise: a few folds show a few directions only
+        jackknife = (covariance + np.trace(covariance) / np.trace(noise) * noise) / 2
     own = noise.diagonal()
     tempering = float(np.exp(np.log(own / (own + jackknife.diagonal())).mean()))
     tempering = max(tempering, 1e-6)
@@ -123,13 +100,6 @@ def estimate_shares(
         n_iter + passes,
         converged,
     )
-
-
-def likeliest_shares(y_proba: Floats, source_priors: Vector, start: Vector) -> Vector:
-    """Return the shares of the largest likelihood, with half a row added to each class."""
-    start = np.maximum(start, 1e-9)  # from 0 a class could never come back
-    problem = posterior_problem(y_proba, source_priors, 1 + PSEUDO_COUNT)
-    return maximise(problem, tol=TOL, start=start / start.sum()).value
 
 
 def share_interval(
@@ -201,18 +171,6 @@ def _laplace(problem: Mixture, p: Vector) -> Vector:
     return covariance
 
 
-def _jackknife(refits: Vector, noise: Vector) -> Vector:
-    """Return the covariance of fits without a fold, half of it in the shape of `noise`.
-
-    A few folds show a few directions only.
-    """
-    if len(refits) < 2:
-        return np.zeros_like(noise)
-    apart = refits - refits.mean(axis=0)
-    covariance = (len(refits) - 1) / len(refits) * apart.T @ apart
-    return (covariance + np.trace(covariance) / np.trace(noise) * noise) / 2
-
-
 def _posterior(
     problem: Mixture, start: Vector, source_priors: Vector, tempering: float
 ) -> tuple[Vector, Vector, int, bool]:
@@ -223,10 +181,10 @@ def _posterior(
         for concentration in CONCENTRATIONS:
             prior = np.maximum(concentration * K * centre, 1e-12)
             found = dirichlet_posterior(problem, prior, tempering=tempering, start=start)
-            start, n_iter = found.mean, n_iter + found.n_iter
+            start, n_iter = found.alpha / found.alpha.sum(), n_iter + found.n_iter
             converged = converged and found.converged
             logs.append(found.log_marginal - np.log(concentration))
-            means.append(found.mean)
+            means.append(start)
     weights = np.exp(np.array(logs) - max(logs))
     weights /= weights.sum()
     candidates = np.array(means)

@@ -215,10 +215,6 @@ class PredictionFile(ABC):
         rows, spread = self.read_head(n_rows, self.stored_names(names)), self._spread(names)
         return rows if spread is None else spread(rows)
 
-    def labels(self) -> NDArray[Any] | None:
-        """Read the labels, if there are any."""
-        return self.vector(self.label_column)
-
     def vector(self, name: str) -> NDArray[Any] | None:
         """Read a column or array by its name in the file, if there is one."""
         found = self.read_vector(name)
@@ -317,16 +313,15 @@ def _divided(block: Floats) -> Floats:
 
 def order_of(wanted: Sequence[str], present: Sequence[str], where: str) -> list[int]:
     """Find columns by name."""
-    at = dict(zip(present, range(len(present)), strict=True))
-    try:
-        return list(map(at.__getitem__, wanted))
-    except KeyError:
-        missing = [name for name in wanted if name not in at]
+    at = {name: i for i, name in enumerate(present)}
+    missing = [name for name in wanted if name not in at]
+    if missing:
         close = get_close_matches(missing[0], present, 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(
             f"{where} has no column {some(missing)}; it has {some(present, 40)}.{hint}"
-        ) from None
+        )
+    return [at[name] for name in wanted]
 
 
 def require_distinct(names: Sequence[str], where: str) -> None:

@@ -35,11 +35,6 @@ class DirichletPosterior(NamedTuple):
     n_iter: int
     converged: bool
 
-    @property
-    def mean(self) -> Vector:
-        """The posterior mean: what to adapt to for the fewest wrong decisions."""
-        return self.alpha / self.alpha.sum()
-
 
 def dirichlet_posterior(
     problem: Mixture,
@@ -59,21 +54,18 @@ def dirichlet_posterior(
     counts, n_iter, moved = mass * p, 0, np.inf
     with single_threaded_blas():
         while moved > tol and n_iter < max_iter:
+            posterior = alpha + counts
+            mean_log = digamma(posterior) - digamma(posterior.sum())
             # not 0, or a row that only such a class explains would divide by it
-            e = np.maximum(np.exp(_mean_log(alpha + counts)), LEAST)
+            e = np.maximum(np.exp(mean_log), LEAST)
             _, slope = problem.evaluate(e, exact=False)
             new = tempering * e * slope
             moved = float(np.abs(new - counts).sum() / mass) if mass > 0 else 0.0
             counts, n_iter = new, n_iter + 1
-        mean_log = _mean_log(alpha + counts)
+        posterior = alpha + counts
+        mean_log = digamma(posterior) - digamma(posterior.sum())
         likelihood, _ = problem.evaluate(np.exp(mean_log))
-    posterior = alpha + counts
     divergence = gammaln(posterior.sum()) - gammaln(posterior).sum()
     divergence -= gammaln(alpha.sum()) - gammaln(alpha).sum()
     log_marginal = tempering * likelihood - float(divergence + counts @ mean_log)
     return DirichletPosterior(posterior, log_marginal, n_iter + 1, moved <= tol)
-
-
-def _mean_log(alpha: Vector) -> Vector:
-    """Return E[log p_k] under Dir(alpha)."""
-    return np.asarray(digamma(alpha) - digamma(alpha.sum()))
