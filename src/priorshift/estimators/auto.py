@@ -483,8 +483,8 @@ class Auto(CalibratedMean):
             block = y_proba[rows].astype(np.float32, copy=False)
             calibrated[rows] = average.apply(block)
         n, K = y_proba.shape
-        some = sample_rows(y_proba, min(n, JACKKNIFE_ROWS)).astype(np.float32)
-        shares = estimate_shares(calibrated, source, apply_each(self._calibration.folds, some))
+        drawn = sample_rows(y_proba, min(n, JACKKNIFE_ROWS)).astype(np.float32)
+        shares = estimate_shares(calibrated, source, apply_each(self._calibration.folds, drawn))
         # as they came, outputs stand for the mean prediction: EM's own denominator
         raw = np.maximum(self.source_priors_, NO_PRIOR)
         # they say nothing of classes that they never gave any probability
@@ -503,8 +503,8 @@ class Auto(CalibratedMean):
                 converged=shares.converged and other.converged,
             )
         few = FEW_ROWS / (FEW_ROWS + self.confusion_.class_weights)
-        share = float(shares.priors @ few) / 2
-        if share > LEAST_SHARE:
+        moments_share = float(shares.priors @ few) / 2
+        if moments_share > LEAST_SHARE:
             apart = np.zeros(K)
             if self.confusion_.seen.all():  # of a class that it lacks, moments say nothing
                 # the mean calibrated outputs, of classes and target, as SCM-M reads them
@@ -513,16 +513,16 @@ class Auto(CalibratedMean):
                 apart = maximise(problem, tol=MOMENTS_TOL, start=source).value - shares.priors
             shares = replace(
                 shares,
-                priors=shares.priors + share * apart,
-                doubt=2 * share * (np.outer(apart, apart) + 2 * shares.jackknife),
+                priors=shares.priors + moments_share * apart,
+                doubt=2 * moments_share * (np.outer(apart, apart) + 2 * shares.jackknife),
             )
         # each of the averaged maps calibrates a million numbers of the target by itself
-        n_some = min(n, JACKKNIFE_ROWS, max(1, 1_000_000 // K))
-        some = sample_rows(y_proba, n_some).astype(np.float32)
-        part = Target(some, sample_rows(calibrated, n_some))  # the same rows
+        n_drawn = min(n, JACKKNIFE_ROWS, max(1, 1_000_000 // K))
+        drawn = sample_rows(y_proba, n_drawn).astype(np.float32)
+        part = Target(drawn, sample_rows(calibrated, n_drawn))  # the same rows
         beliefs, start = [], np.maximum(shares.priors, 1e-9)  # from 0 a class never comes back
         start /= start.sum()
-        by_map = apply_each(average.maps, some)
+        by_map = apply_each(average.maps, drawn)
         for weight, outputs in zip(average.weights, by_map, strict=True):
             problem = posterior_problem(outputs, source, 1 + PSEUDO_COUNT)
             priors = maximise(problem, tol=TOL, start=start).value
