@@ -269,8 +269,9 @@ def average_calibration(
         weights[weights < LEAST_WEIGHT] = 0.0
         weights /= weights.sum()
         kept = np.flatnonzero(weights)
-        shares, averages = tuple(weights[kept].tolist()), list[CalibrationAverage]()
-        for each in maps[kept].T:
+        shares = tuple(weights[kept].tolist())
+        averages: list[CalibrationAverage] = []
+        for each in maps[kept].T:  # of all rows, then without each fold
             averages.append(CalibrationAverage(tuple(each), shares))
         calibrated = np.empty(y_proba.shape, dtype=np.float32)
         for fold, without in zip(folds, averages[1:], strict=True):
@@ -340,7 +341,8 @@ def _all_candidates(
             least=least,
         )
         for found in path:
-            label, maps = f"{family} {found.penalty.bias:g}{suffix}", list[CalibrationMap]()
+            label = f"{family} {found.penalty.bias:g}{suffix}"
+            maps: list[CalibrationMap] = []
             for at in (found.fitted.map, *found.folds):
                 maps.append(map_above(label, at, used.scale, used.floor))
             candidates.append(Candidate(label, tuple(maps), found.nats))
