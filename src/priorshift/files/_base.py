@@ -198,7 +198,7 @@ class PredictionFile(ABC):
         -------
         Table or ndarray of shape (n_samples, n_classes)
         """
-        stored, spread = self.stored(names)
+        stored, spread = self.as_stored(names)
         rows = self.read(stored)
         if spread is not None:
             rows = map_blocks(spread, rows, rows.shape[1] if self.binary is None else 2)
@@ -213,7 +213,7 @@ class PredictionFile(ABC):
         """Read the predictions of the first rows only."""
         if self.kept is not None:
             return self.values(names)[:n_rows]
-        stored, spread = self.stored(names)
+        stored, spread = self.as_stored(names)
         rows = self.read_head(n_rows, stored)
         return rows if spread is None else spread(rows)
 
@@ -233,7 +233,7 @@ class PredictionFile(ABC):
         at = row if self.kept is None else int(np.flatnonzero(self.kept)[row])
         return self.place_of(at)
 
-    def stored(
+    def as_stored(
         self, names: Sequence[str] | None
     ) -> tuple[Sequence[str] | None, Callable[[Floats], Floats] | None]:
         """Return what the file itself calls the columns of some classes; of two, the positive.
@@ -268,7 +268,7 @@ class PredictionFile(ABC):
         if column is not None and column in self.header:
             raise ValueError(f"{self.where} has a column {column!r} already; choose another name.")
         goal = output if isinstance(output, Partial) else Partial(output)
-        stored, spread = self.stored(names)
+        stored, spread = self.as_stored(names)
 
         def change(block: Floats, start: int) -> tuple[Floats, list[str]]:
             there: Any = slice(None)
