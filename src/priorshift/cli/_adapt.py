@@ -26,14 +26,7 @@ from priorshift.cli import _options as options
 from priorshift.cli._data import Data, open_data
 from priorshift.cli._errors import command
 from priorshift.estimators import PriorEstimate
-from priorshift.files import (
-    Partial,
-    atomic_file,
-    is_device,
-    remove_partial,
-    resumable_file,
-    suffix_of,
-)
+from priorshift.files import Partial, atomic_file, is_device, remove_partial, resumable_file
 from priorshift.text import is_safe_csv
 from priorshift.words import say
 
@@ -94,7 +87,7 @@ def adapt(
             "decisions without probabilities cannot be adapted; use priorshift estimate for the "
             "class shares."
         )
-    suffix = ".csv" if str(request.target) == "-" else suffix_of(request.target)
+    suffix = options.target_suffix(request.target)
     if file is None and (as_json or suffix not in (".csv", ".tsv")):
         why = "--json takes stdout" if as_json else f"{suffix} is not text"
         raise click.UsageError(f"name a file with --output: {why}.")

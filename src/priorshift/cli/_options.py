@@ -51,7 +51,7 @@ class OutputPath(click.Path):
 
 def check_copy(request: "Request", output: Path, option: str, *, overwrite: bool) -> None:
     """Refuse a copy of the target in another format, or in the place of a file that is read."""
-    suffix = ".csv" if str(request.target) == "-" else suffix_of(request.target)  # from stdin
+    suffix = target_suffix(request.target)
     if not is_device(output) and suffix_of(output) != suffix:
         raise click.BadParameter(
             f"{output} must end with {suffix}, as the target does.", param_hint=f"'{option}'"
@@ -66,6 +66,11 @@ def check_copy(request: "Request", output: Path, option: str, *, overwrite: bool
                 "file, or add --overwrite.",
                 param_hint=f"'{option}'",
             )
+
+
+def target_suffix(target: Path) -> str:
+    """Return the suffix of the target; what comes from stdin is CSV."""
+    return ".csv" if str(target) == "-" else suffix_of(target)
 
 
 def was_typed(name: str) -> bool:

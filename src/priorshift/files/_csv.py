@@ -344,20 +344,17 @@ class CsvFile(PredictionFile):
         with suppress(ValueError):
             return np.array(filled, dtype=np.float64)
         begins: list[int] = []
-        wrong: list[str] = []
-        n_rows = 0
-        for row in islice(self._rows(begins), 1, None):
-            before = len(wrong)
-            for at in columns:
-                # a missing one is fine
-                if not _are_numbers([row[at], "0"], self._top.decimal_comma):
-                    column = repr(self.header[at])
-                    wrong.append(f"line {begins[-1]}, column {column} holds {row[at]!r}")
-            n_rows += len(wrong) > before
+        wrong = [
+            (begins[-1], f"line {begins[-1]}, column {self.header[at]!r} holds {row[at]!r}")
+            for row in islice(self._rows(begins), 1, None)
+            for at in columns
+            if not _are_numbers([row[at], "0"], self._top.decimal_comma)  # a missing one is fine
+        ]
+        n_rows = len({line for line, _ in wrong})
         more = f" ({len(wrong)} such cells in {n_rows} rows)" if len(wrong) > 1 else ""
-        said = "; ".join(wrong[:3])
+        said = "; ".join(place for _, place in wrong[:3])
         remedy = "repair them, or drop these rows."
-        if any(place.endswith("%'") for place in wrong):
+        if any(place.endswith("%'") for _, place in wrong):
             remedy = "write shares from 0 to 1, 0.85 instead of 85%."
         raise ValueError(f"{self.where}: {said}, not a number{more}; {remedy}")
 
