@@ -58,6 +58,12 @@ def test_a_large_shift_is_worth_adapting_to(found, shifted):
     assert found.sentence.startswith("Adapt: the class balance has changed, and accuracy should")
 
 
+def test_amplification_is_how_much_further_than_the_calibrated_mean_prior_shift_moves(found):
+    before = found.estimate.source_priors
+    moved = [np.abs(one.priors - before).sum() for one in (found.estimate, found.calibrated_mean)]
+    assert found.kind.amplification == pytest.approx(moved[0] / moved[1])
+
+
 def test_without_a_shift_predictions_are_left_as_they_are():
     rng = np.random.default_rng(1)
     (y_proba_val, y_val), (y_proba, _) = draw(rng, 2000, SOURCE), draw(rng, 2000, SOURCE)

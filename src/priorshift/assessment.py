@@ -20,7 +20,7 @@ from scipy.special import chdtrc
 
 import priorshift.evidence as evidence  # the package itself is lazy
 from priorshift._typing import Indices, Labels, Vector
-from priorshift.adapt import IN_POINTS, Aim, Goal, GoalName, binary_cut
+from priorshift.adapt import IN_POINTS, Aim, Goal, GoalName, binary_cut, total_variation
 from priorshift.border import (
     NO_PRIOR,
     Predictions,
@@ -719,11 +719,15 @@ class Case:
         assert mean.source_priors is not None
         self.before = before = mean.source_priors
         p, m = estimate.priors, mean.priors
-        self.moved = float(np.abs(p - before).sum() / 2)
+        self.moved, by_mean = float(total_variation(p, before)), float(total_variation(m, before))
         kind = Kind(1.0, 1.0, 1.0)  # nothing speaks against prior shift
         if data.classes.size <= MOST_CLASSES:
             kind = evidence.explain_by_priors(rows, data.y_val, target.y_proba, before, self.level)
-        self.kind = kind._replace(amplification=evidence.amplification(p, m, before))
+        # a weak classifier amplifies a small drift many times
+        amplification = 1.0 if self.moved == 0 else np.inf
+        if by_mean > 0:
+            amplification = self.moved / by_mean
+        self.kind = kind._replace(amplification=amplification)
         shares, covariance = np.array([before, m, p]), evidence.share_covariance(estimate)
         known = (goal, validation, data.y_val, target, shares, covariance, groups)
         adapting = evidence.promise(*known, adapts=True)

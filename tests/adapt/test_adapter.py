@@ -300,7 +300,7 @@ def signed(text):
         (changed(costs={"a": 1}), "costs must be a list"),
         (changed(provenance=None), "provenance must be a mapping"),
         (changed(provenance={"a": [1]}), r"provenance\.a must be a string"),
-        (changed(calibration=[]), "calibration must be an object"),
+        (changed(calibration=[]), "calibration must be a CalibrationMap, .* got list"),
         (changed(calibration={"maps": [], "weights": []}), "at least one map"),
         (changed(calibration={"maps": [{}], "weights": [1]}), r"maps\[0\] lacks 'bias', 'floor'"),
         (some_adapter().to_json().replace("0.75", "0.7"), "weights must sum to 1"),

@@ -227,7 +227,7 @@ def test_a_class_missing_from_validation_is_warned_of_once(data, write, ok):
 def test_one_column_of_predictions(write, refuse):
     path = write("v.csv", np.ones((2, 1)), ["a", "a"], classes=["a"])
     line = refuse(1, "estimate", "--validation", path, "--target", path)
-    assert line.startswith(f"{path} has one column; ")
+    assert line.startswith(f"{path} has one column of predictions; give one column per class.")
 
 
 @pytest.mark.parametrize("suffix", [*FORMATS, "npy"])

@@ -15,7 +15,7 @@ from priorshift.border import rows
 from priorshift.calibration import CalibrationAverage
 from priorshift.estimators import auto as auto_module
 from priorshift.estimators import mean as mean_module
-from priorshift.estimators.shares import Shares
+from priorshift.estimators.shares import Shares, estimate_shares
 from priorshift.intervals import IntervalRequest, Votes
 from priorshift.solvers import Mixture, maximise
 from priorshift.text import short_points
@@ -703,6 +703,23 @@ def test_raw_outputs_count_by_the_odds_that_calibrating_helps_no_more(
     odds = auto_module.RAW_ODDS * np.exp(-excess * min(1, most / 60))
     decision = ps.Auto(random_state=0).fit(y_proba, y).estimate(y_proba).decision
     assert decision["raw_weight"] == pytest.approx(odds / (1 + odds))
+
+
+def test_mixing_raw_outputs_in_adds_what_both_estimates_differ_by(few, monkeypatch):
+    auto, y_proba = few
+    monkeypatch.setattr(auto_module, "LEAST_SHARE", 1.0)
+    auto._raw_weight = share = 0.25
+    read = auto._read(y_proba).shares
+    raw = estimate_shares(y_proba, auto.source_priors_)
+    monkeypatch.setattr(auto_module, "LEAST_RAW", 1.0)
+    alone = auto._read(y_proba).shares
+    apart = raw.priors - alone.priors
+    np.testing.assert_allclose(read.priors, alone.priors + share * apart, rtol=1e-6)
+    noise = 0.75 * alone.noise + 0.25 * raw.noise + 3 / 16 * np.outer(apart, apart)
+    np.testing.assert_allclose(read.noise, noise, rtol=1e-6)
+    np.testing.assert_allclose(read.jackknife, 0.75 * alone.jackknife)
+    assert (read.tempering, read.n_iter) == (alone.tempering, alone.n_iter + raw.n_iter)
+    assert read.doubt == 0
 
 
 @pytest.mark.parametrize(("given", "share"), [({}, 1.0), ({"source_label_priors": 1}, 0.0)])

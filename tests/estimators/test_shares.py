@@ -19,7 +19,6 @@ from priorshift.estimators.shares import (
     PSEUDO_COUNT,
     TOL,
     Shares,
-    _jackknife,
     _laplace,
     _posterior,
     _realised,
@@ -132,13 +131,19 @@ def test_rows_that_are_all_alike_are_evidence_too(simulation):
     assert shares.priors[2] > 0.9
 
 
-def test_the_jackknife_by_hand():
-    refits = np.array([[0.5, 0.5], [0.6, 0.4], [0.4, 0.6], [0.5, 0.5], [0.5, 0.5]])
-    noise = np.array([[0.3, -0.1], [-0.1, 0.1]])
-    plain = 4 / 5 * np.array([[0.02, -0.02], [-0.02, 0.02]])
-    in_shape = 0.032 / 0.4 * noise
-    np.testing.assert_allclose(_jackknife(refits, noise), (plain + in_shape) / 2)
-    np.testing.assert_array_equal(_jackknife(refits[:1], noise), np.zeros((2, 2)))
+def test_the_jackknife_by_hand(simulation, rng):
+    y_proba, _ = simulation.draw(TARGET, 300, rng)
+    refits = [y_proba[:150], y_proba[150:], y_proba[::2]]
+    source = simulation.source_priors
+    problem = problem_of(y_proba, source)
+    first = maximise(problem, tol=TOL, start=source).value
+    found = [maximise(problem_of(one, source), tol=TOL, start=first).value for one in refits]
+    plain = 2 / 3 * sum(np.outer(one, one) for one in found - np.mean(found, axis=0))
+    noise = _laplace(problem, first)
+    in_shape = np.trace(plain) / np.trace(noise) * noise
+    shares = estimate_shares(y_proba, source, refits)
+    np.testing.assert_allclose(shares.jackknife, (plain + in_shape) / 2)
+    assert not estimate_shares(y_proba, source, refits[:1]).jackknife.any()
 
 
 def test_an_uncertain_calibrator_tempers_and_shrinks(simulation, rng):
@@ -219,18 +224,6 @@ def test_passes_of_all_fits_are_counted(simulation, rng):
     assert both.n_iter == first.n_iter + 2 * again + passes
 
 
-def test_mixing_two_estimates_adds_what_they_differ_by():
-    unit = np.eye(2)
-    first = Shares(np.array([0.8, 0.2]), 0.4 * unit, 0.6 * unit, 0.5, 3, True)
-    second = Shares(np.array([0.6, 0.4]), 3 * unit, 0 * unit, 1.0, 4, False)
-    mixed = first.mixed(second, 0.25)
-    np.testing.assert_allclose(mixed.priors, [0.75, 0.25])
-    apart = 0.25 * 0.75 * 0.04 * np.array([[1, -1], [-1, 1]])
-    np.testing.assert_allclose(whole(mixed), 1.5 * unit + apart)
-    np.testing.assert_allclose(mixed.jackknife, 0.45 * unit)
-    assert (mixed.tempering, mixed.n_iter, mixed.converged) == (0.5, 7, False)
-
-
 def test_float32_and_rare_classes_do_no_harm(simulation, rng):
     rare = np.array([0.0, 0.001, 0.499, 0.5])
     y_proba, _ = simulation.draw(rare, 3000, rng)
@@ -275,17 +268,6 @@ def test_moments_that_agree_add_nothing():
         share_interval(priors, shares, np.zeros(2), one, 200, 5, request) for one in (near, exact)
     ]
     np.testing.assert_array_equal(found[0].interval, found[1].interval)
-
-
-def test_a_reading_that_contradicts_moves_shares_and_makes_them_doubtful():
-    shares = Shares(np.array([0.8, 0.2]), 0.01 * np.eye(2), 0.1 * np.eye(2), 0.5, 3, True)
-    assert shares.doubt == 0
-    found = shares.contradicted(np.array([0.4, 0.6]), 0.25)
-    np.testing.assert_allclose(found.priors, [0.7, 0.3])
-    np.testing.assert_allclose(found.doubt, [[0.18, -0.08], [-0.08, 0.18]])
-    np.testing.assert_array_equal(found.noise, shares.noise)
-    same = shares.contradicted(shares.priors, 0.25)
-    np.testing.assert_array_equal(same.priors, shares.priors)
 
 
 # Gain

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from priorshift.evidence import amplification, explain_by_priors
+from priorshift.evidence import explain_by_priors
 
 MEANS = np.array([[1.5, 0.0], [0.0, 1.5], [-1.0, -1.0]])
 EVEN = np.full(3, 1 / 3)
@@ -103,10 +103,3 @@ def test_two_classes_a_missing_class_and_ties():
     three = np.column_stack([P, np.zeros(len(P))])
     found = explain_by_priors(three, y, three[:900], np.array([0.5, 0.5, 0.0]))
     assert found.explained is None
-
-
-def test_amplification():
-    before = np.array([0.5, 0.5])
-    assert amplification(np.array([0.8, 0.2]), np.array([0.6, 0.4]), before) == pytest.approx(3)
-    assert amplification(before, before, before) == 1
-    assert amplification(np.array([0.8, 0.2]), before, before) == np.inf

@@ -113,6 +113,11 @@ class Adapter(FrozenArrays):
             calibration = CalibrationAverage((calibration,), (1.0,))
         if isinstance(calibration, CalibrationAverage):
             calibration = calibration.to_dict()
+        if not isinstance(calibration, Mapping | None):
+            raise ValueError(
+                "calibration must be a CalibrationMap, a CalibrationAverage or None; got "
+                f"{type(calibration).__name__}."
+            )
         if calibration is not None:  # copied, checked and read-only
             require_keys(calibration, ("maps", "weights"), "calibration")
             calibration = calibration_from_dict(calibration, classes.size)
@@ -235,7 +240,8 @@ class Adapter(FrozenArrays):
                 f"{some(classes)}."
             )
         held: Any = np.array([])
-        with suppress(OverflowError):  # NumPy would make floats of some large integers
+        with suppress(OverflowError):
+            # NumPy would make floats of some large integers
             large = kinds == {int} and max(classes) >= 2**63
             held = np.array(classes, np.uint64 if large else None)
         if held.tolist() != classes:

@@ -95,11 +95,8 @@ def to_onnx(
         return name
 
     kind, rows = helper.np_dtype_to_tensor_dtype(dtype), np.array([1])
-    name, maps, ratio = (
-        "logits" if from_logits else "y_proba",
-        _maps(self),
-        self.ratio**self.strength,
-    )
+    name = "logits" if from_logits else "y_proba"
+    maps, ratio = _maps(self), self.ratio**self.strength
     values = add("Cast", name, to=kind)
     if maps:
         proba, parts = add("Softmax", values, axis=1) if from_logits else values, []

@@ -630,7 +630,7 @@ def check_proba(
     if isinstance(y_proba, Predictions):
         if y_proba.passed == "proba":
             if not tables:
-                as_array(y_proba.values, name)
+                as_array(y_proba.values, name)  # refuses a table
             return y_proba
         y_proba = y_proba.values
     read = read_scores(y_proba, name, classes, labels, tables=tables, column=True, passed="proba")

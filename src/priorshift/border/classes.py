@@ -320,8 +320,10 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
                 f"but there are {classes.size} classes ({some(names)}); give one prior per class."
             )
         first, last = (str(each).strip().lower() for each in names)
-        numbers = classes.dtype.kind in "iufb"
-        if names[0] > names[1] if numbers else first in POSITIVE_NAMES and last in NEGATIVE_NAMES:
+        turned = first in POSITIVE_NAMES and last in NEGATIVE_NAMES
+        if classes.dtype.kind in "iufb":
+            turned = names[0] > names[1]
+        if turned:
             raise ValueError(
                 f"{name} is a single number ({prior:g}), the prior of the positive class, which "
                 f"should come last, but the classes are in the order {some(names)}; say which is "

@@ -325,14 +325,14 @@ def _all_candidates(
                 floored, suffix = plain, ", no floor"
         paths.append(("ms", RIDGES, floored, suffix))
     least = np.inf
-    for family, ridges, setting, suffix in paths:
+    for family, ridges, used, suffix in paths:
         for one in candidates:
             least = min(least, one.nats)
         path = fit_path(
-            setting.likelihood,
+            used.likelihood,
             family,
-            setting.start,
-            [Penalty(ridge, ridge * setting.spread, 1.0) for ridge in ridges],
+            used.start,
+            [Penalty(ridge, ridge * used.spread, 1.0) for ridge in ridges],
             folds,
             gtol=MATRIX_GTOL if family == "ms" else GTOL,
             ftol=MATRIX_FTOL if family == "ms" else FTOL,
@@ -342,7 +342,7 @@ def _all_candidates(
         for found in path:
             label, maps = f"{family} {found.penalty.bias:g}{suffix}", list[CalibrationMap]()
             for at in (found.fitted.map, *found.folds):
-                maps.append(map_above(label, at, setting.scale, setting.floor))
+                maps.append(map_above(label, at, used.scale, used.floor))
             candidates.append(Candidate(label, tuple(maps), found.nats))
     return candidates
 

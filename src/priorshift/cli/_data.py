@@ -29,6 +29,7 @@ from priorshift.files import (
     PredictionFile,
     by_class,
     common_classes,
+    explain_classes,
     open_predictions,
 )
 from priorshift.solvers import ADVICE
@@ -359,6 +360,13 @@ def settle_columns(
         known = max(map(names_in_pairs, given), key=len)
     files, columns = find_classes(opened, known, request)
     if request.adapter is not None:
+        names = known if files[0].names is None else files[0].names
+        if missing := [name for name in known if name not in names]:
+            raise ValueError(
+                f"{files[0].where} has no numeric column for {border.some(missing)}, a class of "
+                f"{request.adapter}; rename its columns ({border.some(names, 20)}), or use another "
+                f"adapter. {border.columns.misspelt(files[0].header, known)}".rstrip()
+            )
         columns = known
     elif columns is not None and set(request.known_classes) <= set(columns):
         columns = request.known_classes or columns
@@ -367,6 +375,10 @@ def settle_columns(
             if file.names is None:
                 order = border.some(columns, 20)
                 note(f"{file.where} does not name its columns; taken in the order {order}.")
+        # numbers that are left out are noticed by sums, but not where they are logits
+        others = [file for file in files if set(file.names or columns) != set(columns)]
+        if any(file.kind == "logits" for file in others):
+            note(explain_classes(files, columns))
     return files, columns
 
 

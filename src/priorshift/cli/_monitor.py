@@ -115,10 +115,6 @@ def begun(data: Data, saved: PriorMonitor | None, method: str) -> PriorMonitor:
     """Begin a monitor, or go on with a saved one, which the options must not contradict."""
     if saved is None:
         monitor = PriorMonitor(data.suitable(method), random_state=0)
-        if data.given["source_label_priors"] is not None:
-            raise click.UsageError(
-                "alarms compare with validation as it is, so --source-label-priors is not for them."
-            )
         given = {name: data.given[name] for name in ("source_priors", "classes")}
         return monitor.fit(*data.validation("monitoring"), **given)
     if saved.classes_.astype(str).tolist() != data.classes.tolist():

@@ -227,10 +227,16 @@ column_options: Decorator = add(
 def data_options(validation: str, *, folder: bool = False) -> Decorator:
     """Add the options that name the data.
 
-    `validation` says when it can be left out; with `folder` the target may be one.
+    `validation` says when it can be left out; with `folder` the target may be one, and label
+    frequencies of the training set are not asked for: a monitor compares with validation as it is.
     """
     path = click.Path(exists=True, dir_okay=folder, allow_dash=True, path_type=Path)
     target = "Unlabelled predictions: a folder of files, or one file."
+    label_frequencies = click.option(
+        "--source-label-priors",
+        metavar="FILE|NAME=VALUE,...",
+        help="Label frequencies of the training set, if --source-priors are not known.",
+    )
     return add(
         click.argument("files", nargs=-1, type=path, metavar="[VALIDATION] TARGET"),
         click.option(
@@ -248,11 +254,7 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
             help="Priors the model was trained under: numbers or counts by class, a file of them, "
             "or a file of predictions on the training set, whose mean is taken.",
         ),
-        click.option(
-            "--source-label-priors",
-            metavar="FILE|NAME=VALUE,...",
-            help="Label frequencies of the training set, if --source-priors are not known.",
-        ),
+        *(() if folder else (label_frequencies,)),
     )
 
 

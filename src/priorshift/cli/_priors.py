@@ -157,9 +157,13 @@ def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
             columns = None if file.names is None else tuple(classes.tolist())
             return priors_from_predictions(read_rows(file, columns, in_memory=True))
         others = f"no predictions of {some(classes.tolist())}"
+    hint = ""
+    if option == "--source-priors" and file.vector(file.label_column) is not None:
+        hint = " Labels are for --source-label-priors."
     raise ValueError(
         f"{file.where} has nothing that {option} can use: no priors (column "
         f"{some(COLUMNS[option])}), {others}; name the column of priors {COLUMNS[option][0]!r}."
+        f"{hint}"
     )
 
 

@@ -43,6 +43,10 @@ def read_rows(
     if small and isinstance(rows, border.Table):
         rows = file.values(columns)
     try:
+        if rows.shape[1] < 2:
+            raise ValueError(
+                f"{file.where} has one column of predictions; give one column per class."
+            )
         proba = rows
         if file.kind == "logits":
             proba = border.map_blocks(partial(_softmax, file.where), rows, rows.shape[1])
@@ -154,17 +158,23 @@ def match_labels(
 def say_no_labels(file: PredictionFile, decided: str | None = None) -> str:
     """Say that a validation file has no labels, and where they may be."""
     hint = label_hint(file, decided)
-    there = f" (it has {border.some(file.header)})" if file.header and not hint else ""
+    if file.header and not hint:
+        hint = f" It has {border.some(file.header)}."
     return (
-        f"{file.where} has no labels (column or key {file.label_column!r}){there}; name them with "
+        f"{file.where} has no labels (column or key {file.label_column!r}); name them with "
         f"--label-column, or a file of them with --labels.{hint}"
     )
 
 
 def label_hint(file: PredictionFile, decided: str | None = None) -> str:
-    """Suggest a column that is called as labels often are; `decided` is that of the decisions."""
+    """Suggest a column that is called as labels often are, or almost as the user said.
+
+    `decided` is the column of the decisions.
+    """
     names = {name.lower(): name for name in reversed(file.header) if name != decided}
     likely = [names[name] for name in border.join.LABEL_NAMES if name in names]
+    for close in get_close_matches(str(file.label_column).lower(), names, 1, cutoff=0.8):
+        likely.insert(0, names[close])
     return f" Did you mean --label-column {likely[0]}?" if likely else ""
 
 

@@ -467,41 +467,65 @@ class Auto(CalibratedMean):
         )
 
     def _read(self, y_proba: Floats) -> Reading:
-        """Estimate shares from calibrated outputs, and what each map would say by itself."""
+        r"""Estimate shares from calibrated outputs, and what each map would say by itself.
+
+        The estimate from outputs as they came has a share s in them, and so has, of classes with
+        few rows, the reading by moments. Where two differ is uncertain: with d their difference,
+        s (1 - s) d d^T joins the noise. With moments it is doubted instead, by
+
+        .. math:: D = 2 s \left( d d^T + 2 J \right)
+
+        where J is doubled as in intervals (see `share_interval`); 2 s is 1 at the most.
+        """
         average, source = self._calibration.average, self._balance.priors
         calibrated = np.empty(y_proba.shape, np.float32)
         for rows in row_blocks(*y_proba.shape):
             block = y_proba[rows].astype(np.float32, copy=False)
             calibrated[rows] = average.apply(block)
         n, K = y_proba.shape
-        some = sample_rows(y_proba, min(n, JACKKNIFE_ROWS)).astype(np.float32)
-        shares = estimate_shares(calibrated, source, apply_each(self._calibration.folds, some))
+        drawn = sample_rows(y_proba, min(n, JACKKNIFE_ROWS)).astype(np.float32)
+        shares = estimate_shares(calibrated, source, apply_each(self._calibration.folds, drawn))
         # as they came, outputs stand for the mean prediction: EM's own denominator
         raw = np.maximum(self.source_priors_, NO_PRIOR)
         # they say nothing of classes that they never gave any probability
         known = np.where(raw > NO_PRIOR, 1.0, 0.0)
         share = min(self._raw_weight * float(times(y_proba, known).mean()), 1.0)  # sums are rounded
         if share > LEAST_RAW:
-            shares = shares.mixed(estimate_shares(y_proba, raw / raw.sum()), share)
+            other = estimate_shares(y_proba, raw / raw.sum())
+            apart = other.priors - shares.priors
+            noise = (1 - share) * shares.noise + share * other.noise
+            shares = replace(
+                shares,
+                priors=shares.priors + share * apart,
+                noise=noise + share * (1 - share) * np.outer(apart, apart),
+                jackknife=(1 - share) * shares.jackknife + share * other.jackknife,
+                n_iter=shares.n_iter + other.n_iter,
+                converged=shares.converged and other.converged,
+            )
         few = FEW_ROWS / (FEW_ROWS + self.confusion_.class_weights)
-        share = float(shares.priors @ few) / 2
-        if share > LEAST_SHARE:
-            other = shares.priors
+        moments_share = float(shares.priors @ few) / 2
+        if moments_share > LEAST_SHARE:
+            apart = np.zeros(K)
             if self.confusion_.seen.all():  # of a class that it lacks, moments say nothing
                 # the mean calibrated outputs, of classes and target, as SCM-M reads them
                 sums = calibrated.sum(axis=0, dtype=np.float64)
                 problem = Mixture(self._class_outputs, weights=sums, alpha=MOMENTS_ALPHA)
-                other = maximise(problem, tol=MOMENTS_TOL, start=source).value
-            shares = shares.contradicted(other, share)
+                apart = maximise(problem, tol=MOMENTS_TOL, start=source).value - shares.priors
+            shares = replace(
+                shares,
+                priors=shares.priors + moments_share * apart,
+                doubt=2 * moments_share * (np.outer(apart, apart) + 2 * shares.jackknife),
+            )
         # each of the averaged maps calibrates a million numbers of the target by itself
-        n_some = min(n, JACKKNIFE_ROWS, max(1, 1_000_000 // K))
-        some = sample_rows(y_proba, n_some).astype(np.float32)
-        part = Target(some, sample_rows(calibrated, n_some))  # the same rows
+        n_drawn = min(n, JACKKNIFE_ROWS, max(1, 1_000_000 // K))
+        drawn = sample_rows(y_proba, n_drawn).astype(np.float32)
+        part = Target(drawn, sample_rows(calibrated, n_drawn))  # the same rows
         beliefs, start = [], np.maximum(shares.priors, 1e-9)  # from 0 a class never comes back
-        by_map = apply_each(average.maps, some)
+        start /= start.sum()
+        by_map = apply_each(average.maps, drawn)
         for weight, outputs in zip(average.weights, by_map, strict=True):
             problem = posterior_problem(outputs, source, 1 + PSEUDO_COUNT)
-            priors = maximise(problem, tol=TOL, start=start / start.sum()).value
+            priors = maximise(problem, tol=TOL, start=start).value
             beliefs.append(Belief(weight, priors, outputs))
         return Reading(shares, calibrated, part, tuple(beliefs))
 

@@ -14,7 +14,7 @@ posterior there.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -63,34 +63,6 @@ class Shares:
     converged: bool
     doubt: Vector | float = 0.0
 
-    def mixed(self, other: "Shares", share: float) -> "Shares":
-        """Give another estimate a share in this one; where they differ is uncertain."""
-        apart = other.priors - self.priors
-        return Shares(
-            self.priors + share * apart,
-            (1 - share) * self.noise
-            + share * other.noise
-            + share * (1 - share) * np.outer(apart, apart),
-            (1 - share) * self.jackknife + share * other.jackknife,
-            self.tempering,
-            self.n_iter + other.n_iter,
-            self.converged and other.converged,
-        )
-
-    def contradicted(self, other: Vector, share: float) -> "Shares":
-        r"""Give another reading q a share s in the estimate, and doubt what they differ by.
-
-        .. math:: p + s\, (q - p), \qquad D = 2 s \left( (q - p)(q - p)^T + 2 J \right)
-
-        J is doubled as in intervals (see `share_interval`); 2 s is 1 at the most.
-        """
-        apart = other - self.priors
-        return replace(
-            self,
-            priors=self.priors + share * apart,
-            doubt=2 * share * (np.outer(apart, apart) + 2 * self.jackknife),
-        )
-
 
 def estimate_shares(
     y_proba: Floats, source_priors: Vector, refits: Iterable[Floats] = ()
@@ -110,7 +82,12 @@ def estimate_shares(
         found = maximise(again, tol=TOL, start=first.value)
         without.append(found.value)
         n_iter += found.n_iter
-    jackknife = _jackknife(np.array(without), noise)
+    F, jackknife = len(without), np.zeros_like(noise)
+    if F > 1:
+        apart = np.array(without) - np.mean(without, axis=0)
+        covariance = (F - 1) / F * apart.T @ apart
+        # half of it in the shape of the noise: a few folds show a few directions only
+        jackknife = (covariance + np.trace(covariance) / np.trace(noise) * noise) / 2
     own = noise.diagonal()
     tempering = float(np.exp(np.log(own / (own + jackknife.diagonal())).mean()))
     tempering = max(tempering, 1e-6)
@@ -192,18 +169,6 @@ def _laplace(problem: Mixture, p: Vector) -> Vector:
     covariance -= np.outer(ones, ones)
     covariance.flat[:: p.size + 1] += 1e-16
     return covariance
-
-
-def _jackknife(refits: Vector, noise: Vector) -> Vector:
-    """Return the covariance of fits without a fold, half of it in the shape of `noise`.
-
-    A few folds show a few directions only.
-    """
-    if len(refits) < 2:
-        return np.zeros_like(noise)
-    apart = refits - refits.mean(axis=0)
-    covariance = (len(refits) - 1) / len(refits) * apart.T @ apart
-    return (covariance + np.trace(covariance) / np.trace(noise) * noise) / 2
 
 
 def _posterior(

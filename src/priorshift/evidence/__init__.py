@@ -26,5 +26,5 @@ from priorshift.evidence._diagnose import (
     expected_score,
 )
 from priorshift.evidence._information import label_information
-from priorshift.evidence._kind import amplification, explain_by_priors, find_order
+from priorshift.evidence._kind import explain_by_priors, find_order
 from priorshift.evidence._shares import hedge_shares, shares_by_history, shares_by_labels

@@ -44,7 +44,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve
 from scipy.special import ndtri
 
-from priorshift._results import Finding, refuse_nan
+from priorshift._results import Finding, FrozenArrays
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.adapt import prior_ratio
 from priorshift.border import Predictions, check_level, check_priors, row_blocks
@@ -66,15 +66,12 @@ N_RESAMPLES = 40
 
 
 @dataclass(frozen=True)
-class Expected:
+class Expected(FrozenArrays):
     """An expected share, cost or log loss with its interval."""
 
     value: float
     low: float
     high: float
-
-    def __post_init__(self) -> None:
-        refuse_nan(self)
 
     @classmethod
     def of(

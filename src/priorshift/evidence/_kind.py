@@ -168,12 +168,3 @@ def _bin(y_proba_val: Floats, y_proba_target: Floats) -> tuple[Indices, Indices,
     used, binned = np.unique(binned, return_inverse=True)
     n_val = len(y_proba_val)
     return binned[:n_val], binned[n_val:], used.size
-
-
-def amplification(estimate: Vector, mean: Vector, before: Vector) -> float:
-    r"""Return how much further prior shift moves the shares than the calibrated mean does.
-
-    :math:`TV(p, \pi) / TV(m, \pi)`: a weak classifier amplifies a small drift many times.
-    """
-    moved, little = np.abs(estimate - before).sum(), np.abs(mean - before).sum()
-    return float(moved / little) if little > 0 else (np.inf if moved > 0 else 1.0)

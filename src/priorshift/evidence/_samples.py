@@ -35,7 +35,6 @@ departure it detects.
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +43,8 @@ from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.border import Predictions, read_labelled, read_proba, row_blocks, row_slices
-from priorshift.counts import Confusion, DecisionCounts
+from priorshift.counts import DecisionCounts
+from priorshift.estimators.data import Validation
 from priorshift.words import fact, say
 
 SIDES = "validation", "the target"
@@ -81,9 +81,7 @@ class Samples:
         self.n_val, self.n_target = y_val.size, y_proba_target.shape[0]
         if not self.n_val or not self.n_target:  # without its repeats a side may be empty
             return
-        count = partial(Confusion.from_arrays, self.y_proba_val, y_val, decision="soft")
-        key = ("confusion", "soft")
-        self.confusion = validation.once(self.y_proba_val, key, (y_val, None), count)
+        self.confusion = Validation(self.y_proba_val, y_val, None, validation).confusion("soft")
         self.C: Vector = self.confusion.conditional
         counts = DecisionCounts.from_arrays(y_proba_target, decision="soft").counts
         self.q: Vector = counts / counts.sum()

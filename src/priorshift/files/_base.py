@@ -317,16 +317,15 @@ def _divided(block: Floats) -> Floats:
 
 def order_of(wanted: Sequence[str], present: Sequence[str], where: str) -> list[int]:
     """Find columns by name."""
-    at = dict(zip(present, range(len(present)), strict=True))
-    try:
-        return list(map(at.__getitem__, wanted))
-    except KeyError:
-        missing = [name for name in wanted if name not in at]
+    at = {name: i for i, name in enumerate(present)}
+    missing = [name for name in wanted if name not in at]
+    if missing:
         close = get_close_matches(missing[0], present, 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(
             f"{where} has no column {some(missing)}; it has {some(present, 40)}.{hint}"
-        ) from None
+        )
+    return [at[name] for name in wanted]
 
 
 def require_distinct(names: Sequence[str], where: str) -> None:

@@ -340,7 +340,7 @@ class CsvFile(PredictionFile):
             cells = [[cell.replace(",", ".") for cell in row] for row in cells]
         with suppress(ValueError):
             return np.array(cells, dtype=np.float64)
-        filled = [["nan" if c.strip().lower() in MISSING else c for c in row] for row in cells]
+        filled = [["nan" if _is_missing(cell) else cell for cell in row] for row in cells]
         with suppress(ValueError):
             return np.array(filled, dtype=np.float64)
         begins: list[int] = []
@@ -348,7 +348,7 @@ class CsvFile(PredictionFile):
             (begins[-1], f"line {begins[-1]}, column {self.header[at]!r} holds {row[at]!r}")
             for row in islice(self._rows(begins), 1, None)
             for at in columns
-            if not _are_numbers([row[at], "0"], self._top.decimal_comma)  # a missing one is fine
+            if not _is_missing(row[at]) and not _are_numbers([row[at]], self._top.decimal_comma)
         ]
         n_rows = len({line for line, _ in wrong})
         more = f" ({len(wrong)} such cells in {n_rows} rows)" if len(wrong) > 1 else ""
@@ -361,7 +361,7 @@ class CsvFile(PredictionFile):
 
 def _are_numbers(cells: Sequence[str], decimal_comma: bool, *, percent: bool = False) -> bool:
     """Tell whether cells are numbers, some perhaps missing, or all with a sign of percent."""
-    filled = [cell for cell in cells if cell.strip().lower() not in MISSING]
+    filled = [cell for cell in cells if not _is_missing(cell)]
     if percent and all(cell.rstrip().endswith("%") for cell in filled):
         filled = [cell.rstrip()[:-1] for cell in filled]
     if decimal_comma:
@@ -369,6 +369,10 @@ def _are_numbers(cells: Sequence[str], decimal_comma: bool, *, percent: bool = F
     with suppress(ValueError):
         return np.array(filled, dtype=np.float64).size > 0
     return False
+
+
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in MISSING
 
 
 # Large files by PyArrow, as tables of text whose columns are called by their number. Where it does
