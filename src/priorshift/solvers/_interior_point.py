@@ -251,10 +251,13 @@ MOST_PRODUCTS = 100
 def secant_terms(step: Vector, change: Vector, predicted: Vector) -> list[tuple[Vector, float]]:
     """Return the v and c of the terms v v^T / c that BFGS adds to H.
 
-    The gradient fell by `change` along a step, for which H has `predicted` another fall.
+    Along a step the gradient fell by `change`, where H said that it would fall by `predicted`.
+    There are no terms where it hardly fell: H would not stay positive definite.
     """
     expected, seen = float(step @ predicted), float(step @ change)
-    return [(change, seen), (predicted, -expected)] if seen > 1e-8 * expected > 0 else []
+    if seen > 1e-8 * expected > 0:
+        return [(change, seen), (predicted, -expected)]
+    return []
 
 
 class Curvature:
