@@ -270,9 +270,8 @@ def average_calibration(
         weights /= weights.sum()
         kept = np.flatnonzero(weights)
         shares = tuple(weights[kept].tolist())
-        averages: list[CalibrationAverage] = []
-        for each in maps[kept].T:  # of all rows, then without each fold
-            averages.append(CalibrationAverage(tuple(each), shares))
+        # of all rows, then without each fold
+        averages = [CalibrationAverage(tuple(each), shares) for each in maps[kept].T]
         calibrated = np.empty(y_proba.shape, dtype=np.float32)
         for fold, without in zip(folds, averages[1:], strict=True):
             calibrated[fold] = without.apply(y_proba[fold])
@@ -342,10 +341,9 @@ def _all_candidates(
         )
         for found in path:
             label = f"{family} {found.penalty.bias:g}{suffix}"
-            maps: list[CalibrationMap] = []
-            for at in (found.fitted.map, *found.folds):
-                maps.append(map_above(label, at, used.scale, used.floor))
-            candidates.append(Candidate(label, tuple(maps), found.nats))
+            fits = (found.fitted.map, *found.folds)
+            maps = tuple(map_above(label, at, used.scale, used.floor) for at in fits)
+            candidates.append(Candidate(label, maps, found.nats))
     return candidates
 
 
