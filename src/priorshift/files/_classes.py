@@ -56,7 +56,8 @@ def by_class(
             two = len(known) == 2 and len(_probability_columns(tables, common)) == 1
             single = len(common) == 1 or two
         single = single and not any(found)
-        if not single and all(not each or list(each) == list(each.values()) for each in found):
+        as_called = all(not each or list(each) == list(each.values()) for each in found)
+        if not single and as_called:  # no column is called otherwise than its class
             found = [None] * len(tables)
             usable = all(table.is_table and table.kind == "proba" for table in tables)
             if usable and not set(common) <= set(known):
