@@ -427,8 +427,12 @@ def compare(
     settled, validation, y = read_labelled(
         y_proba_val, y_val, classes, name="y_proba_val", label_name="y_val", tables=True
     )
-    y_labels, given = settled[y], {"source_priors": source_priors, "classes": settled}
-    given["source_label_priors"] = source_label_priors
+    y_labels = settled[y]
+    given = {
+        "source_priors": source_priors,
+        "source_label_priors": source_label_priors,
+        "classes": settled,
+    }
     NoAdaptation().fit(validation, y_labels, **given)
     aim = Goal.of(costs, goal, settled)
     y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")

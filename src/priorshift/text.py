@@ -155,7 +155,7 @@ def csv_cells(row: Sequence[Any]) -> Sequence[Any]:
     ...     csv_cells(["=1+1", "-0.5", "cat", 0.5])
     ["'=1+1", '-0.5', 'cat', 0.5]
     """
-    return [f"'{cell}" if _is_formula(cell) else cell for cell in row] if is_safe_csv() else row
+    return [f"'{cell}" if _is_formula(cell) else cell for cell in row] if _SAFE_CSV.get() else row
 
 
 def _is_formula(cell: Any) -> bool:

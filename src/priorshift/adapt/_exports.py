@@ -74,7 +74,9 @@ def to_onnx(
     except ImportError:
         raise ImportError("ONNX models need onnx: pip install 'priorshift[onnx]'") from None
     helper, float32 = onnx.helper, onnx.TensorProto.FLOAT
-    dtype, nodes, constants = np.dtype(precision), list[Any](), list[Any]()
+    dtype = np.dtype(precision)
+    nodes: list[Any] = []
+    constants: list[Any] = []
 
     def constant(values: Any, floats: Any = dtype) -> str:
         array, name = np.asarray(values), f"priorshift_constant_{len(constants)}"
@@ -349,7 +351,8 @@ def _selects(
     if maps:
         M = range(len(maps))
         z, s, e = ([[f"{prefix}{of}{m}_{k}" for k in range(K)] for m in M] for of in "zse")
-        logs, scores = list[list[str]](), list[list[str]]()
+        logs: list[list[str]] = []
+        scores: list[list[str]] = []
         for one, _ in maps:
             floors = zip(p, np.broadcast_to(one.floor, K), strict=True)
             raised = [f"{x} + {number(floor)}" if floor else x for x, floor in floors]

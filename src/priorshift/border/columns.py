@@ -146,17 +146,15 @@ def _alike(columns: Sequence[str], classes: Collection[str]) -> list[dict[str, s
     probe = max(classes, key=len)  # the longest occurs in the fewest columns by chance
     present, found = set(columns), []
     for prefix, suffix in dict.fromkeys(form for name in columns for form in _around(name, probe)):
-        if all(prefix + name + suffix in present for name in classes):
-            between = {
-                column: column[len(prefix) : len(column) - len(suffix)] for column in columns
-            }
-            alike = {
-                name: column
-                for column, name in between.items()
-                if prefix + name + suffix == column and _stands_apart(prefix, name, suffix)
-            }
-            if alike.keys() >= set(classes):
-                found.append(alike)
+        if not all(prefix + name + suffix in present for name in classes):
+            continue
+        alike = {}
+        for column in columns:
+            name = column[len(prefix) : len(column) - len(suffix)]
+            if prefix + name + suffix == column and _stands_apart(prefix, name, suffix):
+                alike[name] = column
+        if alike.keys() >= set(classes):
+            found.append(alike)
     return found
 
 

@@ -246,8 +246,9 @@ class single_threaded_blas(ContextDecorator):  # noqa: N801
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
+    # a fork waits until no other thread changes limits; a child has a lock of its own
     os.register_at_fork(
-        before=lambda: single_threaded_blas.lock.acquire(),  # once no other thread changes limits
+        before=lambda: single_threaded_blas.lock.acquire(),
         after_in_parent=lambda: single_threaded_blas.lock.release(),
         after_in_child=single_threaded_blas.after_fork_in_child,
     )

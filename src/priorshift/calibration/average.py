@@ -269,9 +269,9 @@ def average_calibration(
         weights[weights < LEAST_WEIGHT] = 0.0
         weights /= weights.sum()
         kept = np.flatnonzero(weights)
-        shares, averages = tuple(weights[kept].tolist()), list[CalibrationAverage]()
-        for each in maps[kept].T:
-            averages.append(CalibrationAverage(tuple(each), shares))
+        shares = tuple(weights[kept].tolist())
+        # of all rows, then without each fold
+        averages = [CalibrationAverage(tuple(each), shares) for each in maps[kept].T]
         calibrated = np.empty(y_proba.shape, dtype=np.float32)
         for fold, without in zip(folds, averages[1:], strict=True):
             calibrated[fold] = without.apply(y_proba[fold])
@@ -340,10 +340,10 @@ def _all_candidates(
             least=least,
         )
         for found in path:
-            label, maps = f"{family} {found.penalty.bias:g}{suffix}", list[CalibrationMap]()
-            for at in (found.fitted.map, *found.folds):
-                maps.append(map_above(label, at, used.scale, used.floor))
-            candidates.append(Candidate(label, tuple(maps), found.nats))
+            label = f"{family} {found.penalty.bias:g}{suffix}"
+            fits = (found.fitted.map, *found.folds)
+            maps = tuple(map_above(label, at, used.scale, used.floor) for at in fits)
+            candidates.append(Candidate(label, maps, found.nats))
     return candidates
 
 

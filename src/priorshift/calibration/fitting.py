@@ -265,7 +265,9 @@ def fit_path(
     The path ends where it has become hopeless; `least` is the loss of what there is already.
     """
     matrix, at, before = family == "ms", start, np.inf
-    without, own, others = [start] * len(folds), list[LabelLikelihood](), list[LabelLikelihood]()
+    without = [start] * len(folds)
+    own: list[LabelLikelihood] = []
+    others: list[LabelLikelihood] = []
     for i, fold in enumerate(folds):
         own.append(likelihood.on([fold]))
         others.append(likelihood.without(fold))
@@ -308,8 +310,10 @@ def _without_folds(
     The first follows the gradient of the fold alone; the second corrects it by what the gradient
     has become (one BFGS update).
     """
-    origin, found, gradients = objective.parameters(at), list[ScoreMap](), list[Vector]()
+    origin = objective.parameters(at)
     nowhere = np.zeros(origin.size)
+    found: list[ScoreMap] = []
+    gradients: list[Vector] = []
     _, total = objective(nowhere, origin, likelihood.on([]))
     pull = total.copy()  # of the penalty alone
     for fold in own:
@@ -359,7 +363,8 @@ def fit_chosen(
     then the maps that were fitted without each fold.
     """
     fitted = fit_temperature(likelihood, start=start, tol=tol, max_iter=max_iter)
-    at, penalty, without = fitted.map, Penalty(ridges[0]), list[ScoreMap]()
+    at, penalty = fitted.map, Penalty(ridges[0])
+    without: list[ScoreMap] = []
     if family == "ts":  # which has no ridge to choose
         for fold in folds:
             near = float(at.slope[0])

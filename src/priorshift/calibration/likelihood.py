@@ -128,7 +128,7 @@ class LabelLikelihood:
             factors = np.vstack([steep, proba]) * np.sqrt(w)
             hessian -= factors @ factors.T
         slopes = np.ones((1, K)) if shared else np.eye(K)  # of the classes
-        hessian[:n, :n] += slopes * square @ slopes.T
+        hessian[:n, :n] += (slopes * square) @ slopes.T
         hessian[:n, n:] += slopes * mixed
         hessian[n:, :n] += (slopes * mixed).T
         hessian[n:, n:] += np.diag(flat)

@@ -118,7 +118,7 @@ def _understand(paths: tuple[Path, ...], request: options.Request) -> list[dict[
                     remarks.append(f"The target's labels are not used: {error}")
                 else:
                     problem = str(error)
-        stored = [decided] if decided else file.stored_names(columns) or names.tolist()
+        stored = [decided] if decided else file.as_stored(columns)[0] or names.tolist()
         used = {*stored, *([] if text is None else [column])}
         used |= set() if file.is_table else {"y_proba", "logits", "classes", "source_priors"}
         shown = problem is None and decided is None

@@ -42,8 +42,11 @@ SHOWN_CLASSES = 25
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return what prints names as they are, and no escape codes under NO_COLOR."""
-    return Console(
+    """Return what prints names as they are, and no escape codes under NO_COLOR.
+
+    Messages break between words on a terminal, and stay one line elsewhere.
+    """
+    found = Console(
         stderr=stderr,
         width=None if stderr or sys.stdout.isatty() else PIPE_WIDTH,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
@@ -51,6 +54,8 @@ def console(*, stderr: bool = False) -> Console:
         emoji=False,
         highlight=False,
     )
+    found.soft_wrap = not found.is_terminal
+    return found
 
 
 def emit(document: str) -> None:
@@ -60,7 +65,7 @@ def emit(document: str) -> None:
 
 def say(sentence: str) -> None:
     """Print a sentence to stdout."""
-    _print(Text(printable(sentence), style="bold"))
+    console().print(Text(printable(sentence), style="bold"))
 
 
 def tell(lines: str) -> None:
@@ -70,25 +75,20 @@ def tell(lines: str) -> None:
 
 def note(message: str) -> None:
     """Print a message to stderr."""
-    _print(printable(message), stderr=True)
+    console(stderr=True).print(printable(message))
 
 
 def complain(message: str) -> None:
     """Print an error to stderr."""
-    _print(Text.assemble(("Error:", "bold red"), " ", printable(message)), stderr=True)
-
-
-def _print(message: str | Text, *, stderr: bool = False) -> None:
-    """Print a message, between words on a terminal, and in one line elsewhere."""
-    out = console(stderr=stderr)
-    out.print(message, soft_wrap=not out.is_terminal)
+    said = Text.assemble(("Error:", "bold red"), " ", printable(message))
+    console(stderr=True).print(said)
 
 
 def show_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], n_left: int = 1
 ) -> None:
     """Print a table to stdout; all but the first `n_left` columns are numbers, aligned right."""
-    _print(Text(printable(title), style="italic"))
+    console().print(Text(printable(title), style="italic"))
     titled = any(header)
     lines = text_table([header, *rows] if titled else rows, right=range(n_left, len(header)))
     if titled:

@@ -68,6 +68,8 @@ class Data:
     known_priors : ndarray of shape (n_classes,) or None
     adapter : Adapter or None
         What to apply instead of an estimate.
+    in_memory : bool
+        Whether the target is read at once even if it is large.
     """
 
     request: Request
@@ -80,6 +82,7 @@ class Data:
     aim: dict[str, Any]
     known_priors: Vector | None
     adapter: Adapter | None
+    in_memory: bool = False
 
     def validation(self, what: str) -> tuple[border.Predictions, Labels]:
         """Return predictions and labels of validation, which something needs."""
@@ -89,13 +92,10 @@ class Data:
 
     @cached_property
     def rows(self) -> border.Predictions:
-        """The target's probabilities or decisions, checked once; a table if the file is large."""
-        return self.read_rows()
-
-    def read_rows(self, *, in_memory: bool = False) -> border.Predictions:
-        """Read the target's probabilities or decisions."""
+        """The target's probabilities or decisions, checked once; of a large file a table."""
         if self.request.predicted_column is None:
-            return read.read_rows(self.target, self.columns, self.files, in_memory=in_memory)
+            held = self.in_memory
+            return read.read_rows(self.target, self.columns, self.files, in_memory=held)
         decided, where = read.read_decided(self.target, self.request.predicted_column)
         return border.as_decisions(read.match_labels(decided, self.classes, where), self.classes)
 

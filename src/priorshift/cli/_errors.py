@@ -29,9 +29,14 @@ OPTION_GROUPS = {
 }
 """Under which heading help lists an option; others are about the method."""
 
-ALIKE = "source_priors source_label_priors confidence_level class_columns positive_class costs key"
-
-OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ALIKE.split()} | {
+OPTIONS = {
+    "source_priors": "--source-priors",
+    "source_label_priors": "--source-label-priors",
+    "confidence_level": "--confidence-level",
+    "class_columns": "--class-columns",
+    "positive_class": "--positive-class",
+    "costs": "--costs",
+    "key": "--key",
     "interval_method": "--interval-method",
     "groups_val": "--history-column",
     "y_target": "--target-label-column",

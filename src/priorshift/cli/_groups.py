@@ -139,7 +139,7 @@ def groups(
     with busy(f"Estimating by {method}"):
         estimator = data.fit(method)
         # counts are taken of large files block by block
-        rows = data.rows if estimator.counts_suffice else data.read_rows(in_memory=True)
+        rows = data.rows if estimator.counts_suffice else replace(data, in_memory=True).rows
         estimate = partial(estimate_groups, estimator, rows, labels, pooling=pooling)
         found = estimate(confidence_level=confidence_level)
     with busy("Assessing"):

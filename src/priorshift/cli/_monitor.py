@@ -77,18 +77,19 @@ def windows_of(
     data: Data, folder: Path | None, time_column: str | None, every: str | int | None
 ) -> Iterator[Window]:
     """Yield the windows of a folder or a table: its time, predictions, and labels if it has any."""
+    data = replace(data, in_memory=True)
     if folder is not None:
         for path in files_of(folder):
             file = open_file(path, data.request)
             if data.request.predicted_column is None:
                 (file,), _ = find_classes([file], data.classes.tolist(), data.request)
             part = replace(data, target=file)
-            yield path.name, part.read_rows(in_memory=True), part.target_labels
+            yield path.name, part.rows, part.target_labels
         return
     times = None
     if time_column is not None:
         times = read_cells(data.target, time_column, "--time-column")
-    y_proba, y = data.read_rows(in_memory=True), data.target_labels
+    y_proba, y = data.rows, data.target_labels
     where = f"column {time_column!r} of {data.target.where}"
     for time, rows in cut_windows(y_proba.shape[0] if times is None else times, every, where):
         yield time, y_proba.take(rows), None if y is None else y[rows]

@@ -198,8 +198,9 @@ class PredictionFile(ABC):
         -------
         Table or ndarray of shape (n_samples, n_classes)
         """
-        rows = self.read(self.stored_names(names))
-        if (spread := self._spread(names)) is not None:
+        stored, spread = self.as_stored(names)
+        rows = self.read(stored)
+        if spread is not None:
             rows = map_blocks(spread, rows, rows.shape[1] if self.binary is None else 2)
         return rows if self.kept is None else take_rows(rows)[self.kept]
 
@@ -212,7 +213,8 @@ class PredictionFile(ABC):
         """Read the predictions of the first rows only."""
         if self.kept is not None:
             return self.values(names)[:n_rows]
-        rows, spread = self.read_head(n_rows, self.stored_names(names)), self._spread(names)
+        stored, spread = self.as_stored(names)
+        rows = self.read_head(n_rows, stored)
         return rows if spread is None else spread(rows)
 
     def vector(self, name: str) -> NDArray[Any] | None:
@@ -231,13 +233,22 @@ class PredictionFile(ABC):
         at = row if self.kept is None else int(np.flatnonzero(self.kept)[row])
         return self.place_of(at)
 
-    def stored_names(self, names: Sequence[str] | None) -> Sequence[str] | None:
-        """Return what the file itself calls the columns of some classes; of two, the positive."""
+    def as_stored(
+        self, names: Sequence[str] | None
+    ) -> tuple[Sequence[str] | None, Callable[[Floats], Floats] | None]:
+        """Return what the file itself calls the columns of some classes; of two, the positive.
+
+        And what turns stored rows into predictions of every class; None if they are that.
+        """
+        spread = _divided if self.renormalise else None
+        if self.binary is not None:
+            at = order_of(self.binary[1:], names or self.binary, self.where)[0]
+            spread = partial(_two_columns, at, self.kind)
         if self.columns is None:
-            return names or self.names if self.is_table and self.binary is None else names
+            return names or self.names if self.is_table and self.binary is None else names, spread
         wanted = self.binary[1:] if self.binary is not None else names or self.columns
         order_of(list(wanted), list(self.columns), self.where)
-        return [self.columns[name] for name in wanted]
+        return [self.columns[name] for name in wanted], spread
 
     def rewrite(
         self,
@@ -257,7 +268,7 @@ class PredictionFile(ABC):
         if column is not None and column in self.header:
             raise ValueError(f"{self.where} has a column {column!r} already; choose another name.")
         goal = output if isinstance(output, Partial) else Partial(output)
-        spread = self._spread(names)
+        stored, spread = self.as_stored(names)
 
         def change(block: Floats, start: int) -> tuple[Floats, list[str]]:
             there: Any = slice(None)
@@ -280,7 +291,7 @@ class PredictionFile(ABC):
                 adapted[there] = some_new
             return adapted, cells.tolist()
 
-        copy = Copy(self.stored_names(names), change, column)
+        copy = Copy(stored, change, column)
         pieces = goal.pieces(partial(self.pieces, copy), keep)
         self.join(copy, pieces, goal.stream)
 
@@ -291,13 +302,6 @@ class PredictionFile(ABC):
                 f"{self.where} expands from {stored:,} bytes to {n_bytes:,} or more, as files do "
                 f"that are made to fill a memory; {ANY_SIZE}."
             )
-
-    def _spread(self, names: Sequence[str] | None) -> Callable[[Floats], Floats] | None:
-        """Return what turns stored rows into predictions of every class; None if they are."""
-        if self.binary is not None:
-            at = order_of(self.binary[1:], names or self.binary, self.where)[0]
-            return partial(_two_columns, at, self.kind)
-        return _divided if self.renormalise else None
 
 
 def _two_columns(at: int, kind: str, block: Floats) -> Floats:

@@ -39,22 +39,25 @@ def by_class(
     renormalise : bool, default=False
         Whether rows are divided by their sums.
     """
-    named = [table for table in tables if table.is_table]
-    common = list(named[0].names or ()) if named else []
-    for table in named[1:]:
-        there = set(table.names or ())
-        common = [name for name in common if name in there]
-    found: list[Mapping[str, str] | None] = [columns] * len(tables)
+    common: list[str] = []
+    found: list[Mapping[str, str] | None] = []
+    n_named = 0
+    for table in tables:
+        if table.is_table:
+            there = dict.fromkeys(table.names or ())
+            common = [name for name in common if name in there] if n_named else list(there)
+            n_named += 1
+        found.append(match_table(table, known) if columns is None and positive is None else columns)
     remark, binary, single = "", None, positive is not None
     if columns is None and positive is None:
-        found = [match_table(table, known) for table in tables]
-        if len(named) < len(tables):
+        if n_named < len(tables):
             single = all(table.single for table in tables)
         else:
             two = len(known) == 2 and len(_probability_columns(tables, common)) == 1
             single = len(common) == 1 or two
         single = single and not any(found)
-        if not single and all(not each or list(each) == list(each.values()) for each in found):
+        as_called = all(not each or list(each) == list(each.values()) for each in found)
+        if not single and as_called:  # no column is called otherwise than its class
             found = [None] * len(tables)
             usable = all(table.is_table and table.kind == "proba" for table in tables)
             if usable and not set(common) <= set(known):
@@ -174,17 +177,20 @@ def common_classes(tables: Sequence[PredictionFile]) -> tuple[str, ...] | None:
     They are those that an array names; otherwise the numeric columns that all have in common. The
     first that has names settles their order.
     """
-    named = [(table, table.names) for table in tables if table.names is not None]
+    named = [table for table in tables if table.names is not None]
     if not named:
         return None
-    fixed = [each for each in named if not each[0].is_table]
-    wanted = set(fixed[0][1]) if fixed else set(named[0][1]).intersection(*(n for _, n in named))
-    for table, names in named if fixed else ():
-        if wanted - set(names) if table.is_table else wanted ^ set(names):
-            raise ValueError(say_different([fixed[0][0], table]))
+    array = next((table for table in named if not table.is_table), None)
+    wanted = set((array or named[0]).names or ())
+    for table in named:
+        names = set(table.names or ())
+        if array is None:
+            wanted &= names
+        elif not wanted <= names or (names != wanted and not table.is_table):
+            raise ValueError(say_different([array, table]))
     if not wanted:
-        raise ValueError(say_different([table for table, _ in named]))
-    return tuple(name for name in named[0][1] if name in wanted)
+        raise ValueError(say_different(named))
+    return tuple(name for name in named[0].names or () if name in wanted)
 
 
 def say_different(tables: Sequence[PredictionFile]) -> str:

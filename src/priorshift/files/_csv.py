@@ -131,7 +131,7 @@ class CsvFile(PredictionFile):
     def read_head(self, n_rows: int, names: Sequence[str] | None) -> Floats:
         """Read the first rows."""
         columns = order_of(names or self.numeric, self.header, self.where)
-        rows = [row for _, row in islice(self._rows(), 1, n_rows + 1)]
+        rows = list(islice(self._rows(), 1, n_rows + 1))
         return self._numbers(rows, columns) if rows else np.empty((0, len(columns)))
 
     def read_vector(self, name: str) -> NDArray[Any] | None:
@@ -147,8 +147,9 @@ class CsvFile(PredictionFile):
 
     def place_of(self, row: int) -> str:
         """Name the line of a row, as an editor counts them."""
-        line, _ = next(islice(self._rows(), 1 + row, None))
-        return f"line {line}"
+        begins: list[int] = []
+        next(islice(self._rows(begins), 1 + row, None))
+        return f"line {begins[-1]}"
 
     def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
         """Yield lines, with the line ends of the file."""
@@ -210,7 +211,7 @@ class CsvFile(PredictionFile):
     @LockFree
     def _top(self) -> Top:
         """What the header and the first rows tell."""
-        rows = [row for _, row in islice(self._rows(), 1 + TOP_ROWS)]
+        rows = list(islice(self._rows(), 1 + TOP_ROWS))
         if not rows:
             raise ValueError(f"{self.where} is empty; a CSV file begins with a header.")
         header = [normalize("NFC", name.strip()) for name in rows[0]]
@@ -248,8 +249,8 @@ class CsvFile(PredictionFile):
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{self.where} cannot be read: {error}; write it again.") from None
 
-    def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the header and all rows, each with the number of the line on which it begins."""
+    def _rows(self, begins: list[int] | None = None) -> Iterator[list[str]]:
+        """Yield the header and all rows; add the line on which each begins to a list."""
         style, begin, width = self._style, 1, 0
         lines = self._lines(style.compressed)
         first = next(lines, "").removeprefix(MARK)
@@ -265,7 +266,9 @@ class CsvFile(PredictionFile):
                             f"{width}; give every column a cell, and quote cells with "
                             f"{DELIMITERS[style.delimiter]}."
                         )
-                    yield begin, row
+                    if begins is not None:
+                        begins.append(begin)
+                    yield row
                 begin = reader.line_num + 1
         except csv.Error as error:
             raise ValueError(f"{self.where} cannot be read as CSV: {error}.") from None
@@ -284,7 +287,7 @@ class CsvFile(PredictionFile):
                     done += len(table)
                 return
         rows = islice(self._rows(), 1 + done, None)
-        while block := [row for _, row in islice(rows, n_rows)]:
+        while block := list(islice(rows, n_rows)):
             yield block
 
     def _tables(self, columns: list[int] | None, n_rows: int, *, keep: bool) -> Iterator[Any]:
@@ -340,9 +343,10 @@ class CsvFile(PredictionFile):
         filled = [["nan" if _is_missing(cell) else cell for cell in row] for row in cells]
         with suppress(ValueError):
             return np.array(filled, dtype=np.float64)
+        begins: list[int] = []
         wrong = [
-            (line, f"line {line}, column {self.header[at]!r} holds {row[at]!r}")
-            for line, row in islice(self._rows(), 1, None)
+            (begins[-1], f"line {begins[-1]}, column {self.header[at]!r} holds {row[at]!r}")
+            for row in islice(self._rows(begins), 1, None)
             for at in columns
             if not _is_missing(row[at]) and not _are_numbers([row[at]], self._top.decimal_comma)
         ]

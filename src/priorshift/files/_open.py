@@ -31,7 +31,10 @@ def suffix_of(path: Path) -> str:
     ('.csv.gz', '.parquet')
     """
     name = path.name.lower()
-    return next((known for known in SUFFIXES if name.endswith(known)), path.suffix.lower())
+    for known in SUFFIXES:
+        if name.endswith(known):
+            return known
+    return path.suffix.lower()
 
 
 def require_file(path: Path) -> None:
