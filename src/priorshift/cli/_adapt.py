@@ -17,7 +17,7 @@ import click
 import numpy as np
 from scipy.special import softmax
 
-from priorshift._typing import Floats
+from priorshift._typing import Floats, Labels
 from priorshift._version import __version__
 from priorshift.adapt import cheapest
 from priorshift.assessment import following, threshold_facts
@@ -112,14 +112,7 @@ def adapt(
         keep: dict[str, Any] = {}
         if partial.store is not None:  # for the run that goes on, if this one is killed
             keep = {"shift": shift.to_dict(), "verdict": verdict, "sentence": sentence}
-        from_logits = data.target.kind == "logits"
-        n_rows, n_changed = write_copy(
-            data,
-            partial,
-            lambda block, _: shift.adapt(block, from_logits=from_logits),
-            keep,
-            decision_column,
-        )
+        n_rows, n_changed = write_copy(data, partial, shift.adapt, keep, decision_column)
     summary = f"{n_changed:,} of {n_rows:,} decisions changed."
     if shift.action == "none" and n_rows:
         summary = f"all {n_rows:,} rows are as they were."
@@ -175,14 +168,15 @@ def fingerprint(request: options.Request, method: str, decision_column: str | No
 def write_copy(
     data: Data,
     partial: Partial,
-    adapt: Callable[[Floats, int], Floats],
+    adapt: Callable[..., Floats],
     keep: dict[str, Any],
     decision_column: str | None = None,
+    groups: Labels | None = None,
 ) -> tuple[int, int]:
     """Write the target with new predictions, block by block; count its rows, and what changed.
 
-    `adapt` gets a block and its first row; `keep` are plain values for a run that goes on after
-    this one.
+    `adapt` gets a block and, if there are `groups`, those of its rows; `keep` are plain values for
+    a run that goes on after this one.
     """
     from_logits, costs = data.target.kind == "logits", data.aim["costs"]
     done = partial.kept or {"n_rows": 0, "n_changed": 0}
@@ -190,8 +184,9 @@ def write_copy(
 
     def adapt_block(block: Floats) -> Floats:
         nonlocal n_rows, n_changed
-        adapted = adapt(block, n_rows)
-        n_rows += block.shape[0]
+        known = () if groups is None else (groups[n_rows : n_rows + len(block)],)
+        adapted = adapt(block, *known, from_logits=from_logits)
+        n_rows += len(block)
         bar.update(bar.task_ids[0], completed=n_rows)
         before = softmax(block, axis=1) if from_logits and costs is not None else block
         n_changed += int(np.count_nonzero(cheapest(before, costs) != cheapest(adapted, costs)))

@@ -146,16 +146,9 @@ def groups(
         whole = data.assess(estimator)
         verdicts = _judge(data, found, labels, whole, estimate)
     if adapted is not None:
-        from_logits = data.target.kind == "logits"
         with atomic_file(adapted) as stream:
-            n_rows, n_changed = write_copy(
-                data,
-                Partial(stream),
-                lambda block, at: found.adapt(
-                    block, labels[at : at + len(block)], from_logits=from_logits
-                ),
-                {},
-            )
+            to = Partial(stream)
+            n_rows, n_changed = write_copy(data, to, found.adapt, {}, groups=labels)
     contents = _as_dict(found, verdicts, group_column)
     if adapted is not None:
         contents |= {"adapted": str(adapted), "n_rows": n_rows, "n_changed": n_changed}

@@ -520,7 +520,8 @@ class Auto(CalibratedMean):
         n_drawn = min(n, JACKKNIFE_ROWS, max(1, 1_000_000 // K))
         drawn = sample_rows(y_proba, n_drawn).astype(np.float32)
         part = Target(drawn, sample_rows(calibrated, n_drawn))  # the same rows
-        beliefs, start = [], np.maximum(shares.priors, 1e-9)  # from 0 a class never comes back
+        beliefs = []
+        start = np.maximum(shares.priors, 1e-9)  # from 0 a class never comes back
         start /= start.sum()
         by_map = apply_each(average.maps, drawn)
         for weight, outputs in zip(average.weights, by_map, strict=True):

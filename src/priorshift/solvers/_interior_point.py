@@ -28,6 +28,9 @@ import numpy as np
 from priorshift._typing import Indices, Mask, Vector
 from priorshift.solvers._mixture import Mixture, Mixtures, Point, Solver, factorise
 
+LEAST_START = 1e-3
+"""Each class starts from this share of equal priors at least: one near 0 blocks steps."""
+
 COARSE_GAP = 0.1
 """Gap in nats up to which passes in float32 make progress; below it they add up in float64."""
 
@@ -99,7 +102,7 @@ def interior_point(
 ) -> tuple[Point, int]:
     """Solve one problem for alpha >= 1; return the best point and the number of evaluations."""
     exact = curvature.exact or problem.A.dtype == np.float64
-    p = np.maximum(start, 1e-3 / start.size)[None]  # one near the boundary blocks steps
+    p = np.maximum(start, LEAST_START / start.size)[None]
     found, n_iter, exact = interior_points(
         Alone(problem), p / p.sum(), tol, max_iter, curvature, exact=exact
     )

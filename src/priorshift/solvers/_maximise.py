@@ -27,6 +27,7 @@ from priorshift._typing import Floats, Indices, Vector
 from priorshift.border import SparseTable, map_rows, single_threaded_blas
 from priorshift.solvers._interior_point import (
     COARSE_GAP,
+    LEAST_START,
     SHORTEN,
     TINY,
     Curvature,
@@ -62,9 +63,6 @@ LEAST_SHARE = 0.1
 
 LEAST_LEFT = 0.01
 """Share of its prior that a class keeps in any one step."""
-
-LEAST_START = 1e-3
-"""Each class starts from this share of equal priors at least: one near 0 blocks steps."""
 
 MARGIN = 0.01
 """Where EM only just reaches the tolerance, one Newton step follows to get well within it."""

@@ -116,7 +116,7 @@ def released_ascent(
     learning_rate : float
         Of the gradient of f/n, n being the weight of all rows.
     of_sum : bool, default=False
-        Whether it is that of the gradient of f, as for MAP.
+        Whether the learning rate is meant for the gradient of f itself, as MAP's is.
     n_steps : int, default=1000
     halved_every : int, optional
         Halve the learning rate after so many steps, again and again.
