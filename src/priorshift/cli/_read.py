@@ -158,10 +158,9 @@ def match_labels(
 def say_no_labels(file: PredictionFile, decided: str | None = None) -> str:
     """Say that a validation file has no labels, and where they may be."""
     hint = label_hint(file, decided)
-    if file.header and not hint:
-        hint = f" It has {border.some(file.header)}."
+    there = f" (it has {border.some(file.header)})" if file.header and not hint else ""
     return (
-        f"{file.where} has no labels (column or key {file.label_column!r}); name them with "
+        f"{file.where} has no labels (column or key {file.label_column!r}){there}; name them with "
         f"--label-column, or a file of them with --labels.{hint}"
     )
 
