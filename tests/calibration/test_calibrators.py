@@ -84,13 +84,17 @@ def test_recovers_a_known_vector(with_bias):
 # Other optimisers
 
 
-def test_a_large_ridge_leaves_scales_alone_as_another_minimiser_finds_them():
+@pytest.mark.parametrize("balance", ["offset", "weights"])
+def test_scales_without_biases_agree_with_another_minimiser(balance):
     logits, y = simulate(n=300, slope=np.array([0.4, 0.7, 1.0, 0.5]), bias=[1, 0, 0, -1])
     z = log_softmax(logits, axis=1)
-    fitted = VectorScaling(logits=True, ridge=1e9, tol=1e-9).fit(logits, y)
+    fitted = VectorScaling(logits=True, bias=False, tol=1e-9, balance=balance).fit(logits, y)
     oracle = minimize(lambda v: nll(log_softmax(v * z, axis=1), y), np.ones(4), tol=1e-12)
     np.testing.assert_allclose(fitted.scale_, oracle.x, atol=1e-4)
-    assert np.abs(fitted.bias_).max() < 1e-6
+    np.testing.assert_allclose(fitted.predict_proba(z), softmax(fitted.scale_ * z, axis=1))
+    assert not hasattr(fitted, "bias_")
+    with pytest.raises(ValueError, match="ridge with bias=False"):
+        VectorScaling(bias=False, ridge=1.0).fit(softmax(z, axis=1), y)
 
 
 def test_temperature_agrees_with_a_scalar_minimiser():

@@ -324,8 +324,11 @@ def test_labels_to_ask_for_are_planned(pets, read, files):
 
 
 def test_nothing_is_planned_where_all_is_known(pets, read):
-    assert "plan" not in read(pets.render()).texts  # every row has a label
-    assert "plan" in read(pets.render(y_target=None)).texts
+    counted, asked = read(pets.render()), read(pets.render(y_target=None))
+    assert "plan" not in counted.texts  # every row has a label
+    assert "plan" in asked.texts
+    sentence = "Lower and upper are bounds of each share"
+    assert (sentence in counted.texts["changed"], sentence in asked.texts["changed"]) == (0, 1)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ from priorshift.calibration.maps import TINY
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.solvers import GRADIENT_TOLERANCE, LBFGS_STEPS, released_lbfgs
 
+NO_BIAS = 1e12  # a ridge that leaves no bias to speak of
 _NO_LOGIT = -1e100  # a logit below this represents probability 0, as -inf does
 
 
@@ -108,6 +109,10 @@ class _Calibrator(BaseEstimator):
         """
         check_choice(self.balance, ("offset", "weights"), "balance")
         ridge, solver = getattr(self, "ridge", None), getattr(self, "solver", "optimal")
+        biased = bool(getattr(self, "bias", True))
+        if not biased:
+            check_choice(ridge, (None,), "ridge with bias=False")
+            ridge = NO_BIAS
         check_choice(solver, ("optimal", "released"), "solver")
         released, ridges = solver == "released", ridges_of(ridge)
         if released:
@@ -166,12 +171,12 @@ class _Calibrator(BaseEstimator):
             message = f"{type(self).__name__} did not converge: {found.trouble}."
             warn_user(message, ConvergenceWarning)
         self.n_iter_, self.converged_ = found.n_iter, not found.trouble
-        self._map = ScoreMap(found.map.slope / unit, found.map.bias)
+        self._map = ScoreMap(found.map.slope / unit, found.map.bias * biased)
         if self._family == "vs":
             self.scale_ = self._map.slope
         else:
             self.temperature_ = float(1 / self._map.slope[0])
-        if self._family != "ts":
+        if self._family != "ts" and biased:
             self.bias_, self.ridge_ = self._map.bias, ridge
         return self
 
@@ -382,19 +387,19 @@ class BCTS(_Calibrator):
 class VectorScaling(_Calibrator):
     """Calibrate with a scale and a bias per class, `softmax(v * z + b)` with `sum(b) = 0`.
 
-    Without biases it is known as NBVS: a ridge of 1e9 leaves none.
-
     Parameters
     ----------
     logits, balance, ridge, cv, random_state, tol, max_iter
         As in `BCTS`.
+    bias : bool, default=True
+        Whether to fit a bias. False gives no-bias vector scaling (NBVS), which accepts no `ridge`.
 
     Attributes
     ----------
     scale_ : ndarray of shape (n_classes,)
         The scales v; that of the best temperature for a class without validation samples.
     bias_, ridge_, classes_, n_features_in_, nll_, n_iter_, converged_
-        As in `BCTS`.
+        As in `BCTS`; no `bias_` nor `ridge_` if `bias=False`.
 
     Examples
     --------
@@ -408,6 +413,7 @@ class VectorScaling(_Calibrator):
     array([0.5, 1. , 1.5])
     """
 
+    bias: bool = True
     ridge: float | Literal["cv"] | None = None
     cv: int = 5
     random_state: int | np.random.Generator | None = None
