@@ -71,31 +71,28 @@ class LockFree(cached_property[Result]):
         return stored[self.attrname]
 
 
-def row_slices(rows: int | slice, n_rows: int) -> Iterator[slice]:
+def row_blocks(
+    rows: int | slice,
+    n_columns: int = 1,
+    block_bytes: int = BLOCK_BYTES,
+    *,
+    n_rows: int | None = None,
+) -> Iterator[slice]:
     """Cut rows, all of them or a part, into slices of at most `n_rows` each.
 
+    By default, these are as many as have `block_bytes` of float64.
+
     Examples
     --------
-    >>> list(row_slices(5, 2))
+    >>> list(row_blocks(5, n_rows=2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    >>> list(row_blocks(3, 1, block_bytes=16))
+    [slice(0, 2, None), slice(2, 3, None)]
     """
     part = slice(0, rows) if isinstance(rows, int) else rows
-    step = max(1, n_rows)
+    step = max(1, block_bytes // (8 * n_columns) if n_rows is None else n_rows)
     for start in range(part.start, part.stop, step):
         yield slice(start, min(start + step, part.stop))
-
-
-def row_blocks(
-    rows: int | slice, n_columns: int, block_bytes: int = BLOCK_BYTES
-) -> Iterator[slice]:
-    """Cut rows, all of them or a part, into slices of at most `block_bytes` of float64 each.
-
-    Examples
-    --------
-    >>> list(row_blocks(5, 1, block_bytes=16))
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-    return row_slices(rows, block_bytes // (8 * n_columns))
 
 
 def row_parts(n_rows: int, n_parts: int) -> list[slice]:

@@ -21,7 +21,7 @@ from scipy.sparse import diags_array
 from scipy.sparse.linalg import LinearOperator
 
 from priorshift._typing import Vector
-from priorshift.border import check_choice, check_positive
+from priorshift.border import check_choice, check_number
 from priorshift.calibration.likelihood import LOG_SLOPES, Family, LabelLikelihood, ScoreMap
 
 DENSE_PARAMETERS, MATRIX_PARAMETERS = 1000, 200
@@ -245,17 +245,20 @@ def fit_path(
     likelihood: LabelLikelihood,
     family: Family,
     start: ScoreMap,
-    penalties: Sequence[Penalty],
+    ridges: Sequence[float],
     folds: Sequence[slice] = (),
     *,
+    spread: float = 0.0,
+    temperature: float = 0.0,
     gtol: float,
     ftol: float = 1e-15,
     max_iter: int = 1000,
     exact: bool = False,
     least: float = np.inf,
 ) -> Iterator[CrossFit]:
-    """Cross-fit under each penalty, the strongest first, each from where the last one ended.
+    """Cross-fit under each ridge, the strongest first, each from where the last one ended.
 
+    A ridge is the penalty on biases, and `spread` times it the one on slopes.
     Rows lie fold by fold. Fits without a fold have a path of their own, from `start`, or from a
     temperature of their own if they are of a matrix: begun at the fit to all rows, and ended early,
     they would know the fold that they are judged by. But for matrices, two quasi-Newton steps away
@@ -272,11 +275,12 @@ def fit_path(
         own.append(likelihood.on([fold]))
         others.append(likelihood.without(fold))
         if matrix:
-            prior, near = penalties[0].temperature, float(start.slope[0])
-            alone = fit_temperature(others[i], prior=prior, start=near, tol=1e-3).map
+            near = float(start.slope[0])
+            alone = fit_temperature(others[i], prior=temperature, start=near, tol=1e-3).map
             without[i] = alone._replace(slope=np.where(likelihood.seen, alone.slope, start.slope))
     curvature = None
-    for penalty in penalties:
+    for ridge in ridges:
+        penalty = Penalty(ridge, ridge * spread, temperature)
         objective = Objective(likelihood, family, penalty, at, curvature)
         curvature = objective.curvature
         fitted = fit_map(objective, likelihood, at, gtol, max_iter, ftol)
@@ -341,7 +345,7 @@ def ridges_of(ridge: Any) -> tuple[float, ...]:
     if not ridge:
         return (0.0,)
     if not isinstance(ridge, str):
-        return (check_positive(ridge, "ridge"),)
+        return (check_number(ridge, "ridge"),)
     check_choice(ridge, ("cv",), "ridge")
     return RIDGE_GRID
 
@@ -371,9 +375,8 @@ def fit_chosen(
             without.append(fit_temperature(likelihood.without(fold), start=near).map)
         return fitted, 0.0, without
     if folds:
-        penalties = [Penalty(ridge) for ridge in ridges]
         path = fit_path(
-            likelihood, family, at, penalties, folds, gtol=CV_GTOL, max_iter=max_iter, exact=True
+            likelihood, family, at, ridges, folds, gtol=CV_GTOL, max_iter=max_iter, exact=True
         )
         chosen = min(path, key=lambda one: one.nats)
         penalty, at, without = chosen.penalty, chosen.fitted.map, list(chosen.folds)
