@@ -353,7 +353,7 @@ def from_scratch(likelihood, family, penalty, start, folds, fold):
 def test_maps_without_a_fold_are_those_of_fits_from_scratch(family, exact):
     likelihood, folds = folded()
     start = fit_temperature(likelihood).map
-    ridges, penalised_too = (100.0, 10.0, 1.0), {"spread": 1.0, "temperature": 1.0}
+    ridges, more = (100.0, 10.0, 1.0), {"spread": 1.0, "temperature": 1.0}
     paths = fit_path(likelihood, family, start, ridges, folds, gtol=1e-5, exact=exact, **more)
     for ridge, path in zip(ridges, paths, strict=True):
         penalty = Penalty(ridge, ridge, 1.0)

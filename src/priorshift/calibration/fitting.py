@@ -94,33 +94,32 @@ def fit_temperature(
     K = likelihood.offset.size
     bias = np.zeros(K) if bias is None else bias
 
-    def evaluate(t: float) -> tuple[float, float, float]:
-        slope = np.exp(t)
-        value, first, second = likelihood.along_slope(ScoreMap(np.full(K, slope), bias))
-        first *= slope
-        second = slope**2 * second + max(first, 0.0)
-        return value + prior * t * t / 2, first + prior * t, second + prior
-
-    t, n_iter, trouble = float(np.log(start)), 0, ""
-    value, first, second = evaluate(t)
-    while n_iter < max_iter:
+    t = new = float(np.log(start))
+    value, n_iter, trouble = np.inf, 0, ""
+    while True:
+        slope = np.exp(new)
+        found, first, second = likelihood.along_slope(ScoreMap(np.full(K, slope), bias))
+        found += prior * new * new / 2
+        if found > value and abs(new - t) > 1e-10:  # too far
+            new = (new + t) / 2
+            continue
+        if n_iter and (found > value or new == t):
+            break
+        moved, t, value = abs(new - t), new, found
+        if n_iter and moved <= 1e-10:
+            break
+        if n_iter == max_iter:
+            trouble = EXHAUSTED.format(n_iter)
+            break
         n_iter += 1
-        step = -first / max(second, 1e-12 * likelihood.total, 1e-300)
+        # from derivatives in the slope to those in t
+        first *= slope
+        second = slope**2 * second + max(first, 0.0) + prior
+        first += prior * t
         if abs(first) <= tol * np.sqrt(likelihood.total * max(second, 1e-30)):
             break
+        step = -first / max(second, 1e-12 * likelihood.total, 1e-300)
         new = float(np.clip(t + np.clip(step, -LARGEST_STEP, LARGEST_STEP), *LOG_SLOPES))
-        found = evaluate(new)
-        while found[0] > value and abs(new - t) > 1e-10:
-            new = (new + t) / 2
-            found = evaluate(new)
-        if found[0] > value or new == t:
-            break
-        moved, t = abs(new - t), new
-        value, first, second = found
-        if moved <= 1e-10:
-            break
-    else:
-        trouble = EXHAUSTED.format(n_iter)
     if t <= LOG_SLOPES[0]:
         trouble = NO_TEMPERATURE
     return FittedMap(ScoreMap(np.full(K, np.exp(t)), bias), n_iter, trouble, value)
