@@ -84,6 +84,15 @@ def test_recovers_a_known_vector(with_bias):
 # Other optimisers
 
 
+def test_a_large_ridge_leaves_scales_alone_as_another_minimiser_finds_them():
+    logits, y = simulate(n=300, slope=np.array([0.4, 0.7, 1.0, 0.5]), bias=[1, 0, 0, -1])
+    z = log_softmax(logits, axis=1)
+    fitted = VectorScaling(logits=True, ridge=1e9, tol=1e-9).fit(logits, y)
+    oracle = minimize(lambda v: nll(log_softmax(v * z, axis=1), y), np.ones(4), tol=1e-12)
+    np.testing.assert_allclose(fitted.scale_, oracle.x, atol=1e-4)
+    assert np.abs(fitted.bias_).max() < 1e-6
+
+
 def test_temperature_agrees_with_a_scalar_minimiser():
     logits, y = simulate(n=150)
     weight = np.random.default_rng(1).uniform(0.1, 2, size=y.size)

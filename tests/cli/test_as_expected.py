@@ -271,4 +271,4 @@ def test_check_shows_a_table_once(files, ok):
 def test_an_npz_without_labels_tells_its_arrays(data, files, write, refuse):
     validation = write("v.npz", data.y_proba_val, data.y_val, label_column="truth_2")
     line = refuse(1, "estimate", validation, files[1])
-    assert "it has 'y_proba', 'truth_2', 'classes'" in line
+    assert "It has 'y_proba', 'truth_2', 'classes'." in line

@@ -63,4 +63,4 @@ def test_the_suggestion_is_what_the_guide_says(tmp_path, monkeypatch, refuse):
 def test_where_no_column_is_called_as_labels_are_all_are_named(tmp_path, refuse):
     (tmp_path / "val.csv").write_text("txn,score,is_fraud\n1,0.2,yes\n2,0.7,no\n")
     said = refuse(1, "assess", tmp_path / "val.csv", tmp_path / "val.csv")
-    assert "(it has 'txn', 'score', 'is_fraud'); name them with --label-column" in said
+    assert said.endswith("with --labels. It has 'txn', 'score', 'is_fraud'.")

@@ -230,7 +230,8 @@ def _fold(kernel: Kernel, exact: bool, blocks: Blocks) -> Any:
 def add(total: Any, found: Any) -> Any:
     """Add a result to a total that may be changed in place; None is that of no results yet."""
     if isinstance(found, tuple):
-        return tuple(map(add, (None,) * len(found) if total is None else total, found))
+        totals = (None,) * len(found) if total is None else total
+        return tuple(map(add, totals, found))
     if total is None:
         floats = isinstance(found, np.ndarray) and found.dtype.kind == "f"
         return np.array(found, dtype=np.float64) if floats else found

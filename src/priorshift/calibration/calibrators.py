@@ -382,6 +382,8 @@ class BCTS(_Calibrator):
 class VectorScaling(_Calibrator):
     """Calibrate with a scale and a bias per class, `softmax(v * z + b)` with `sum(b) = 0`.
 
+    Without biases it is known as NBVS: a ridge of 1e9 leaves none.
+
     Parameters
     ----------
     logits, balance, ridge, cv, random_state, tol, max_iter

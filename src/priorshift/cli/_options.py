@@ -365,11 +365,17 @@ json_option: Decorator = click.option(
     "--json", "as_json", is_flag=True, is_eager=True, help="Print JSON."
 )
 
+
+def _write_safely(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:  # until the command ends
+        context.with_resource(safe_csv())
+
+
 safe_option: Decorator = click.option(
     "--safe-csv",
     is_flag=True,
     expose_value=False,
-    callback=lambda ctx, _, wanted: wanted and ctx.with_resource(safe_csv()),
+    callback=_write_safely,
     help="Begin text of CSV that a spreadsheet would run as a formula with a quote.",
 )
 

@@ -90,7 +90,7 @@ MOST_STEPS = 15
 MOST_TRIES = 4
 """Two to four full steps are usually enough; if not, the interior point is safer."""
 
-MOST_KEPT, CLASSES_PER_STEP = 8, 12
+MOST_KEPT, CLASSES_PER_STEP = 5, 20
 """A new Hessian costs so many other steps at most, and one for so many classes (measured)."""
 
 
