@@ -25,7 +25,7 @@ from priorshift.border import (
     check_choice,
     check_classes,
     check_count,
-    check_fraction,
+    check_number,
     check_numbers,
     check_square,
     map_reduce,
@@ -308,9 +308,8 @@ class Confusion:
         >>> test.exact
         True
         """
-        right = np.array(
-            [check_fraction(specificity, "specificity"), check_fraction(sensitivity, "sensitivity")]
-        )
+        shares = {"specificity": specificity, "sensitivity": sensitivity}
+        right = np.array([check_number(rate, name, 1) for name, rate in shares.items()])
         if right.sum() <= 1:
             raise ValueError(
                 f"sensitivity ({sensitivity}) and specificity ({specificity}) sum to "

@@ -19,8 +19,8 @@ from sklearn.exceptions import NotFittedError
 import priorshift as ps
 from priorshift.border import (
     check_level,
+    check_number,
     check_outputs,
-    check_positive,
     check_priors,
     check_proba,
     check_sample_weight,
@@ -928,7 +928,7 @@ def test_odd_numbers_are_refused_in_words_or_pass_without_a_warning(one):
             (check_priors, rows[0], ab, "priors"),
             (check_priors, {"a": one, "b": other}, ab, "priors"),
             (check_priors, one, ab, "priors"),
-            (check_positive, one, "alpha"),
+            (check_number, one, "alpha"),
             (ps.renormalise, rows),
         ):
             with contextlib.suppress(ValueError):

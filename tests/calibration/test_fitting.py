@@ -353,9 +353,10 @@ def from_scratch(likelihood, family, penalty, start, folds, fold):
 def test_maps_without_a_fold_are_those_of_fits_from_scratch(family, exact):
     likelihood, folds = folded()
     start = fit_temperature(likelihood).map
-    penalties = [Penalty(ridge, ridge, 1.0) for ridge in (100.0, 10.0, 1.0)]
-    paths = fit_path(likelihood, family, start, penalties, folds, gtol=1e-5, exact=exact)
-    for penalty, path in zip(penalties, paths, strict=True):
+    ridges, more = (100.0, 10.0, 1.0), {"spread": 1.0, "temperature": 1.0}
+    paths = fit_path(likelihood, family, start, ridges, folds, gtol=1e-5, exact=exact, **more)
+    for ridge, path in zip(ridges, paths, strict=True):
+        penalty = Penalty(ridge, ridge, 1.0)
         assert path.penalty == penalty
         whole = fitted_to(likelihood, family, penalty, start, 1e-8).map
         np.testing.assert_allclose(path.fitted.map.slope, whole.slope, atol=1e-4)
@@ -380,7 +381,7 @@ def test_a_class_that_only_a_fold_has_is_left_alone_without_it():
     likelihood.y[likelihood.y == 2] = 0
     likelihood.y[0] = 2
     start = fit_temperature(likelihood).map
-    paths = fit_path(likelihood, "vs", start, [Penalty(0.01)], folds, gtol=1e-4, exact=True)
+    paths = fit_path(likelihood, "vs", start, [0.01], folds, gtol=1e-4, exact=True)
     maps = next(paths).folds
     assert maps[0].bias[2] == 0
     assert maps[0].slope[2] == start.slope[2]
@@ -410,6 +411,6 @@ def test_a_ridge_path_without_folds_or_with_one():
     likelihood, _ = folded(50)
     start = fit_temperature(likelihood).map
     for folds in ((), (slice(0, 50),)):
-        path = next(fit_path(likelihood, "bcts", start, [Penalty(1.0)], folds, gtol=1e-4))
+        path = next(fit_path(likelihood, "bcts", start, [1.0], folds, gtol=1e-4))
         assert len(path.folds) == len(folds)
         assert all(np.isfinite(at.bias).all() for at in path.folds)

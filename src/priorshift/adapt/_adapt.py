@@ -27,7 +27,7 @@ from priorshift.border import (
     as_mapping,
     check_classes,
     check_count,
-    check_fraction,
+    check_number,
     check_outputs,
     check_priors,
     check_proba,
@@ -109,7 +109,7 @@ def adapt_proba(
         names = settle_classes(predictions, classes=classes)
         source = check_priors(source_priors, names, "source_priors")
         target = check_priors(target_priors, names, "target_priors")
-        factor = prior_ratio(target, source) ** check_fraction(strength, "strength")
+        factor = prior_ratio(target, source) ** check_number(strength, "strength", 1)
         return adapt_predictions(predictions, names, source, factor, from_logits=from_logits)
 
     return apply_to(adapt, y_proba)

@@ -31,7 +31,7 @@ from priorshift.border import (
     SUM_TOLERANCE,
     apply_to,
     check_classes,
-    check_fraction,
+    check_number,
     check_numbers,
     check_outputs,
     check_priors,
@@ -141,7 +141,7 @@ class Adapter(FrozenArrays):
             "classes": classes,
             **priors,
             "calibration": calibration,
-            "strength": check_fraction(self.strength, "strength"),
+            "strength": check_number(self.strength, "strength", 1),
             "costs": costs,
             "provenance": _check_provenance(self.provenance, "provenance"),
         }
@@ -177,7 +177,7 @@ class Adapter(FrozenArrays):
             self.classes,
             self.source_priors,
             prior_ratio(self.priors, self.source_priors)
-            ** (self.strength * check_fraction(strength, "strength")),
+            ** (self.strength * check_number(strength, "strength", 1)),
             from_logits=from_logits,
             calibration=self.calibration,
             origin=self.provenance.get("source_priors_from", "given"),

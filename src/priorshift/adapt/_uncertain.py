@@ -22,8 +22,8 @@ from priorshift.adapt._adapt import RandomState, classes_named, prior_ratio, rew
 from priorshift.border import (
     as_array,
     as_generator,
-    check_fraction,
     check_level,
+    check_number,
     check_priors,
     check_proba,
     check_source_mass,
@@ -131,7 +131,7 @@ def adapt_proba_interval(
             "pass either interval= or draws=, the bounds or the draws of the target priors."
         )
     tail = (1 - check_level(confidence_level, "confidence_level")) / 2
-    power = check_fraction(strength, "strength")
+    power = check_number(strength, "strength", 1)
     predictions = check_proba(y_proba, classes=classes_named(classes, target_priors, source_priors))
     names = settle_classes(predictions, classes=classes)
     values = ordered(predictions, names).values

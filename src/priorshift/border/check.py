@@ -379,11 +379,18 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vect
     return weights
 
 
-def check_fraction(value: float, name: str) -> float:
-    """Check a number in [0, 1]."""
-    if not isinstance(value, Real) or not 0 <= value <= 1:
-        raise ValueError(f"{name} must be a number in [0, 1]; got {brief(value)}.")
-    return float(value)
+def check_number(value: Any, name: str, most: float = np.inf) -> float:
+    """Check a finite number above 0; if there is a `most`, one from 0 to it."""
+    try:
+        number = float(value) if isinstance(value, Real) else np.nan
+    except OverflowError:  # a whole number that is too large for a float
+        number = np.inf
+    if most < np.inf:
+        if not 0 <= number <= most:
+            raise ValueError(f"{name} must be a number in [0, {most:g}]; got {brief(value)}.")
+    elif not 0 < number < np.inf:
+        raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
+    return number
 
 
 def check_numbers(
@@ -439,16 +446,6 @@ def require_keys(found: Any, names: tuple[str, ...], what: str) -> None:
             )
 
 
-def check_positive(value: float, name: str) -> float:
-    """Check a finite number above 0."""
-    try:
-        if isinstance(value, Real) and 0 < float(value) < np.inf:
-            return float(value)
-    except OverflowError:  # a whole number that is too large for a float
-        pass
-    raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
-
-
 def as_float(number: Any) -> float:
     """Return a number as a float; whole numbers that are too large for one are infinite."""
     try:
@@ -468,7 +465,7 @@ def check_count(value: int, name: str, least: int = 1, most: int = 2**63 - 1) ->
 
 def check_level(level: float, name: str = "alpha") -> float:
     """Check a level: above 0 and below 1, and so far from both that quantiles are numbers."""
-    if not LEAST_LEVEL <= check_fraction(level, name) <= 1 - LEAST_LEVEL:
+    if not LEAST_LEVEL <= check_number(level, name, 1) <= 1 - LEAST_LEVEL:
         raise ValueError(
             f"{name} must be above 0 and below 1, by at least {LEAST_LEVEL:g}; got {brief(level)}."
         )

@@ -27,7 +27,7 @@ from priorshift.border.rows import SUM_TOLERANCE, Blocks, Fold, Table, add, slic
 from priorshift.border.threads import (
     memory_kept,
     n_threads,
-    row_slices,
+    row_blocks,
     single_threaded_blas,
 )
 
@@ -243,7 +243,7 @@ def _fold_chunks(
         for start, chunk in chunks:
             blocks = (
                 (slice(start + rows.start, start + rows.stop), np.asarray(chunk[rows], dtype))
-                for rows in row_slices(chunk.shape[0], n_rows)
+                for rows in row_blocks(chunk.shape[0], n_rows=n_rows)
             )
             result = fold(blocks)
             if result is None:  # no rows

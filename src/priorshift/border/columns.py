@@ -74,7 +74,7 @@ def match_columns(columns: Sequence[str], classes: Sequence[str]) -> dict[str, s
     """
     for names in filter(None, (classes, without_point(classes))):
         if set(names) <= set(columns):
-            return {name: name for name in columns}
+            return dict(zip(columns, columns, strict=True))
         found = _alike(columns, names)
         if len(found) > 1:
             forms = " or ".join(f"({some(one.values())})" for one in found)

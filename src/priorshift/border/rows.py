@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Vector, float_type
 from priorshift.border import threads
-from priorshift.border.threads import BLOCK_BYTES, map_parts, row_parts, row_slices
+from priorshift.border.threads import BLOCK_BYTES, map_parts, row_blocks, row_parts
 
 Block = Any
 """Some rows of a table: an ndarray, or anything that multiplies, sums and slices like one."""
@@ -143,7 +143,7 @@ class ArrayTable(Table):
 
 def slices(array: Any, part: slice, n_rows: int) -> Blocks:
     """Yield the rows of a part of an array as slices."""
-    for rows in row_slices(part, n_rows):
+    for rows in row_blocks(part, n_rows=n_rows):
         yield rows, array[rows]
 
 

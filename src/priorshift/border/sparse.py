@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Vector, float_type
 from priorshift.border.rows import ArrayTable, Blocks, Fold, Rows, Table, slices
-from priorshift.border.threads import SERIAL_WORK, row_slices
+from priorshift.border.threads import SERIAL_WORK, row_blocks
 
 DENSE_CLASSES = 2000
 """Up to this many classes, a matrix of classes by classes is small (32 MB) and made dense."""
@@ -202,7 +202,7 @@ class SparseTable(Table):
         weight = np.ones(label.size) if weight is None else np.asarray(weight, np.float64)
         total = None
         # so many scores that their float64 copy is small
-        for rows in row_slices(self.shape[0], self._rows_of(2**23)):
+        for rows in row_blocks(self.shape[0], n_rows=self._rows_of(2**23)):
             n, part = rows.stop - rows.start, self[rows].astype(np.float64, copy=False)
             marks = weight[rows], label[rows], np.arange(n + 1)
             # the transpose as compressed rows, in which sums of long sparse rows are fastest

@@ -10,7 +10,7 @@ and every BLAS call inside it runs on one thread.
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ContextDecorator, contextmanager
+from contextlib import contextmanager
 from ctypes import CDLL
 from functools import cache, cached_property
 from itertools import pairwise
@@ -71,31 +71,28 @@ class LockFree(cached_property[Result]):
         return stored[self.attrname]
 
 
-def row_slices(rows: int | slice, n_rows: int) -> Iterator[slice]:
+def row_blocks(
+    rows: int | slice,
+    n_columns: int = 1,
+    block_bytes: int = BLOCK_BYTES,
+    *,
+    n_rows: int | None = None,
+) -> Iterator[slice]:
     """Cut rows, all of them or a part, into slices of at most `n_rows` each.
 
+    By default, these are as many as have `block_bytes` of float64.
+
     Examples
     --------
-    >>> list(row_slices(5, 2))
+    >>> list(row_blocks(5, n_rows=2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    >>> list(row_blocks(3, 1, block_bytes=16))
+    [slice(0, 2, None), slice(2, 3, None)]
     """
     part = slice(0, rows) if isinstance(rows, int) else rows
-    step = max(1, n_rows)
+    step = max(1, block_bytes // (8 * n_columns) if n_rows is None else n_rows)
     for start in range(part.start, part.stop, step):
         yield slice(start, min(start + step, part.stop))
-
-
-def row_blocks(
-    rows: int | slice, n_columns: int, block_bytes: int = BLOCK_BYTES
-) -> Iterator[slice]:
-    """Cut rows, all of them or a part, into slices of at most `block_bytes` of float64 each.
-
-    Examples
-    --------
-    >>> list(row_blocks(5, 1, block_bytes=16))
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-    return row_slices(rows, block_bytes // (8 * n_columns))
 
 
 def row_parts(n_rows: int, n_parts: int) -> list[slice]:
@@ -191,38 +188,16 @@ class _Own(local):
     users = 0
 
 
-class single_threaded_blas(ContextDecorator):  # noqa: N801
-    """Limit every BLAS to one thread; safe to nest and to enter from several threads.
+class _Limit:
+    """The users of BLAS on one thread, and what is limited: the last of them restores it.
 
-    The class counts its users, so that the last of them restores the limits. A process may be
-    forked at any time. The child has only the thread that forked: nobody would release the locks of
-    the others there, or restore their limits.
+    A process may be forked at any time. The child has only the thread that forked: nobody would
+    release the locks of the others there, or restore their limits.
     """
 
     lock, own = RLock(), _Own()
     users = 0
     limited: ClassVar[list[tuple[Any, int]]] = []
-
-    def __enter__(self) -> None:
-        limit = single_threaded_blas
-        with limit.lock:
-            limit.users, limit.own.users = limit.users + 1, limit.own.users + 1
-            if limit.users > 1:
-                return
-            # one that runs on one thread anyway is skipped: for few rows even this costs time
-            limit.limited = []
-            for blas in _all_blas():
-                if (n := blas.num_threads) != 1:
-                    limit.limited.append((blas, n))
-            if limit.limited:
-                limit.set_threads(1)
-
-    def __exit__(self, *_: object) -> None:
-        limit = single_threaded_blas
-        with limit.lock:
-            limit.users, limit.own.users = limit.users - 1, limit.own.users - 1
-            if limit.users == 0 and limit.limited:
-                limit.set_threads()
 
     @classmethod
     def after_fork_in_child(cls) -> None:
@@ -245,12 +220,34 @@ class single_threaded_blas(ContextDecorator):  # noqa: N801
             pass
 
 
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Limit every BLAS to one thread; safe to nest and to enter from several threads."""
+    with _Limit.lock:
+        _Limit.users, _Limit.own.users = _Limit.users + 1, _Limit.own.users + 1
+        if _Limit.users == 1:
+            # one that runs on one thread anyway is skipped: for few rows even this costs time
+            _Limit.limited = []
+            for blas in _all_blas():
+                if (n := blas.num_threads) != 1:
+                    _Limit.limited.append((blas, n))
+            if _Limit.limited:
+                _Limit.set_threads(1)
+    try:
+        yield
+    finally:
+        with _Limit.lock:
+            _Limit.users, _Limit.own.users = _Limit.users - 1, _Limit.own.users - 1
+            if _Limit.users == 0 and _Limit.limited:
+                _Limit.set_threads()
+
+
 if hasattr(os, "register_at_fork"):  # not on Windows
     # a fork waits until no other thread changes limits; a child has a lock of its own
     os.register_at_fork(
-        before=lambda: single_threaded_blas.lock.acquire(),
-        after_in_parent=lambda: single_threaded_blas.lock.release(),
-        after_in_child=single_threaded_blas.after_fork_in_child,
+        before=lambda: _Limit.lock.acquire(),
+        after_in_parent=lambda: _Limit.lock.release(),
+        after_in_child=_Limit.after_fork_in_child,
     )
 
 

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, issparse
 from priorshift._typing import are_numbers, float_type
 from priorshift.border.rows import SUM_TOLERANCE
 from priorshift.border.sparse import SparseTable, compressed
-from priorshift.border.threads import row_slices
+from priorshift.border.threads import row_blocks
 from priorshift.text import brief
 
 Rest = Literal["spread", "drop"]
@@ -71,7 +71,7 @@ class TopK(SparseTable):
                 f"{brief(n_classes)}."
             )
         n, k = indices.shape
-        for rows in row_slices(n, 2**20 // k):  # some at a time: the check sorts a copy
+        for rows in row_blocks(n, n_rows=2**20 // k):  # some at a time: the check sorts a copy
             part = indices[rows]
             outside = (part < 0) | (part >= n_classes)
             if outside.any():

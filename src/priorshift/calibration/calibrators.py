@@ -30,8 +30,8 @@ from priorshift.border import (
     Tensor,
     check_choice,
     check_count,
+    check_number,
     check_outputs,
-    check_positive,
     check_priors,
     check_sample_weight,
     column_of,
@@ -117,7 +117,7 @@ class _Calibrator(BaseEstimator):
         released, ridges = solver == "released", ridges_of(ridge)
         if released:
             check_choice(ridge, (None, 0), "ridge with solver='released'")
-        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
+        tol, max_iter = check_number(self.tol, "tol"), check_count(self.max_iter, "max_iter")
         n_folds = 1 if len(ridges) < 2 else check_count(getattr(self, "cv", 5), "cv", least=2)
         y_proba, y = column_of(y_proba, y, of="y_proba")
         outputs = self._outputs(y_proba, classes=classes)

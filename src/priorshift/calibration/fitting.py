@@ -21,7 +21,7 @@ from scipy.sparse import diags_array
 from scipy.sparse.linalg import LinearOperator
 
 from priorshift._typing import Vector
-from priorshift.border import check_choice, check_positive
+from priorshift.border import check_choice, check_number
 from priorshift.calibration.likelihood import LOG_SLOPES, Family, LabelLikelihood, ScoreMap
 
 DENSE_PARAMETERS, MATRIX_PARAMETERS = 1000, 200
@@ -94,33 +94,32 @@ def fit_temperature(
     K = likelihood.offset.size
     bias = np.zeros(K) if bias is None else bias
 
-    def evaluate(t: float) -> tuple[float, float, float]:
-        slope = np.exp(t)
-        value, first, second = likelihood.along_slope(ScoreMap(np.full(K, slope), bias))
-        first *= slope
-        second = slope**2 * second + max(first, 0.0)
-        return value + prior * t * t / 2, first + prior * t, second + prior
-
-    t, n_iter, trouble = float(np.log(start)), 0, ""
-    value, first, second = evaluate(t)
-    while n_iter < max_iter:
+    t = new = float(np.log(start))
+    value, n_iter, trouble = np.inf, 0, ""
+    while True:
+        slope = np.exp(new)
+        found, first, second = likelihood.along_slope(ScoreMap(np.full(K, slope), bias))
+        found += prior * new * new / 2
+        if found > value and abs(new - t) > 1e-10:  # too far
+            new = (new + t) / 2
+            continue
+        if n_iter and (found > value or new == t):
+            break
+        moved, t, value = abs(new - t), new, found
+        if n_iter and moved <= 1e-10:
+            break
+        if n_iter == max_iter:
+            trouble = EXHAUSTED.format(n_iter)
+            break
         n_iter += 1
-        step = -first / max(second, 1e-12 * likelihood.total, 1e-300)
+        # from derivatives in the slope to those in t
+        first *= slope
+        second = slope**2 * second + max(first, 0.0) + prior
+        first += prior * t
         if abs(first) <= tol * np.sqrt(likelihood.total * max(second, 1e-30)):
             break
+        step = -first / max(second, 1e-12 * likelihood.total, 1e-300)
         new = float(np.clip(t + np.clip(step, -LARGEST_STEP, LARGEST_STEP), *LOG_SLOPES))
-        found = evaluate(new)
-        while found[0] > value and abs(new - t) > 1e-10:
-            new = (new + t) / 2
-            found = evaluate(new)
-        if found[0] > value or new == t:
-            break
-        moved, t = abs(new - t), new
-        value, first, second = found
-        if moved <= 1e-10:
-            break
-    else:
-        trouble = EXHAUSTED.format(n_iter)
     if t <= LOG_SLOPES[0]:
         trouble = NO_TEMPERATURE
     return FittedMap(ScoreMap(np.full(K, np.exp(t)), bias), n_iter, trouble, value)
@@ -245,17 +244,20 @@ def fit_path(
     likelihood: LabelLikelihood,
     family: Family,
     start: ScoreMap,
-    penalties: Sequence[Penalty],
+    ridges: Sequence[float],
     folds: Sequence[slice] = (),
     *,
+    spread: float = 0.0,
+    temperature: float = 0.0,
     gtol: float,
     ftol: float = 1e-15,
     max_iter: int = 1000,
     exact: bool = False,
     least: float = np.inf,
 ) -> Iterator[CrossFit]:
-    """Cross-fit under each penalty, the strongest first, each from where the last one ended.
+    """Cross-fit under each ridge, the strongest first, each from where the last one ended.
 
+    A ridge is the penalty on biases, and `spread` times it the one on slopes.
     Rows lie fold by fold. Fits without a fold have a path of their own, from `start`, or from a
     temperature of their own if they are of a matrix: begun at the fit to all rows, and ended early,
     they would know the fold that they are judged by. But for matrices, two quasi-Newton steps away
@@ -272,11 +274,12 @@ def fit_path(
         own.append(likelihood.on([fold]))
         others.append(likelihood.without(fold))
         if matrix:
-            prior, near = penalties[0].temperature, float(start.slope[0])
-            alone = fit_temperature(others[i], prior=prior, start=near, tol=1e-3).map
+            near = float(start.slope[0])
+            alone = fit_temperature(others[i], prior=temperature, start=near, tol=1e-3).map
             without[i] = alone._replace(slope=np.where(likelihood.seen, alone.slope, start.slope))
     curvature = None
-    for penalty in penalties:
+    for ridge in ridges:
+        penalty = Penalty(ridge, ridge * spread, temperature)
         objective = Objective(likelihood, family, penalty, at, curvature)
         curvature = objective.curvature
         fitted = fit_map(objective, likelihood, at, gtol, max_iter, ftol)
@@ -341,7 +344,7 @@ def ridges_of(ridge: Any) -> tuple[float, ...]:
     if not ridge:
         return (0.0,)
     if not isinstance(ridge, str):
-        return (check_positive(ridge, "ridge"),)
+        return (check_number(ridge, "ridge"),)
     check_choice(ridge, ("cv",), "ridge")
     return RIDGE_GRID
 
@@ -371,9 +374,8 @@ def fit_chosen(
             without.append(fit_temperature(likelihood.without(fold), start=near).map)
         return fitted, 0.0, without
     if folds:
-        penalties = [Penalty(ridge) for ridge in ridges]
         path = fit_path(
-            likelihood, family, at, penalties, folds, gtol=CV_GTOL, max_iter=max_iter, exact=True
+            likelihood, family, at, ridges, folds, gtol=CV_GTOL, max_iter=max_iter, exact=True
         )
         chosen = min(path, key=lambda one: one.nats)
         penalty, at, without = chosen.penalty, chosen.fitted.map, list(chosen.folds)

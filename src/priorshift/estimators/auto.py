@@ -34,7 +34,7 @@ from priorshift.adapt import Goal, GoalName, log_savings, prior_ratio
 from priorshift.border import (
     NO_PRIOR,
     Rows,
-    check_positive,
+    check_number,
     row_blocks,
     sample_rows,
     some,
@@ -325,7 +325,7 @@ class Auto(CalibratedMean):
         self, y_proba: ArrayLike | None = None, y: ArrayLike | None = None, **given: Any
     ) -> Self:
         """Calibrate on a labelled validation set; arguments as in `PriorEstimator.fit`."""
-        check_positive(self.caution, "caution")
+        check_number(self.caution, "caution")
         super().fit(y_proba, y, **given)
         self._goal = Goal.of(self.costs, self.goal, self.classes_)
         rows, evidence, seen = self._evidence.rows, self._evidence, self.confusion_.seen

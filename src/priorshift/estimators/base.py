@@ -19,8 +19,8 @@ from priorshift.border import (
     as_array,
     check_choice,
     check_count,
+    check_number,
     check_numbers,
-    check_positive,
     check_source_mass,
     dense,
     order_in_words,
@@ -684,7 +684,7 @@ class PriorEstimator(BaseEstimator):
         The parameter `solver` may ask for one of the `published` algorithms instead.
         """
         params: Any = self
-        tol = check_positive(params.tol, "tol")
+        tol = check_number(params.tol, "tol")
         max_iter = check_count(params.max_iter, "max_iter")
         if published is not None:
             check_choice(params.solver, ("certified", *published), "solver")

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Mask, Vector
-from priorshift.border import check_choice, check_count, check_positive
+from priorshift.border import check_choice, check_count, check_number
 from priorshift.calibration import deal_folds
 from priorshift.counts import Confusion, Decision, model_columns, shrunk_columns
 from priorshift.estimators.base import PriorEstimator
@@ -123,7 +123,7 @@ class CML(PriorEstimator):
         return maximise(
             Mixtures(C[possible], weights, self._hyper_prior - 1),
             start=self.source_priors_,
-            tol=check_positive(self.tol, "tol"),
+            tol=check_number(self.tol, "tol"),
             max_iter=check_count(self.max_iter, "max_iter"),
         )
 
@@ -343,7 +343,7 @@ class JointLikelihood(PriorEstimator):
         return super()._learn(evidence) | _learn_shrinkage(evidence, self.shrinkage, "hard")
 
     def _estimate_counts(self, target: Target) -> PriorEstimate:
-        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
+        tol, max_iter = check_number(self.tol, "tol"), check_count(self.max_iter, "max_iter")
         alpha = self._hyper_prior[target.seen]
         if (alpha < 1).any():
             raise ValueError(f"alpha must be at least 1 for {self.name}; got {self.alpha!r}.")
@@ -391,7 +391,7 @@ def _learn_shrinkage(
     if isinstance(shrinkage, str):
         check_choice(shrinkage, ("cv",), "shrinkage")
     else:
-        strength = check_positive(shrinkage, "shrinkage") if shrinkage else 0.0
+        strength = check_number(shrinkage, "shrinkage") if shrinkage else 0.0
     if evidence.rows is None:
         confusion = evidence.confusion
         model = pooled_columns(confusion.in_samples())

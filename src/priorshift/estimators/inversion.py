@@ -12,7 +12,7 @@ import numpy as np
 
 from priorshift._typing import Vector
 from priorshift.adapt import prior_ratio
-from priorshift.border import Rows, check_choice, check_positive
+from priorshift.border import Rows, check_choice, check_number
 from priorshift.counts import Decision, DecisionCounts
 from priorshift.estimators.base import Batch, PriorEstimator
 from priorshift.estimators.data import Evidence, Target
@@ -198,7 +198,7 @@ class BBSE(PriorEstimator):
     ) -> tuple[Vector, Solution]:
         """Solve J w = q plainly, or with w kept a ratio of priors."""
         check_choice(self.solver, ("certified", "paper", "released"), "solver")
-        tol = check_positive(self.tol, "tol")
+        tol = check_number(self.tol, "tol")
         if not self.constrained:
             raw = solve_linear(J, q, regular=regular)
             return raw, Solution(raw, "direct")

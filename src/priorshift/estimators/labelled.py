@@ -37,8 +37,8 @@ from priorshift.border import (
     Table,
     as_array,
     check_choice,
-    check_fraction,
     check_level,
+    check_number,
     check_priors,
     check_square,
     map_reduce,
@@ -155,7 +155,7 @@ class PPI(PriorEstimator):
                 f"PPI has an interval of its own, not a {request.method} one; leave out "
                 f"{argument('interval_method')}."
             )
-        weight = None if self.weight is None else check_fraction(self.weight, "weight")
+        weight = None if self.weight is None else check_number(self.weight, "weight", 1)
         raw, bounds = correct_shares(y_proba, labels, weight, request)
         priors = project_simplex(raw)
         found = self._result(priors, Solution(priors, "direct"), y_proba.shape[0], raw=raw)
@@ -565,7 +565,7 @@ class SemiSupervisedEM(PriorEstimator):
         if isinstance(weight, str):
             check_choice(weight, ("auto",), "unlabelled_weight")
         else:
-            weight = check_fraction(weight, "unlabelled_weight")
+            weight = check_number(weight, "unlabelled_weight", 1)
         if not counts.any():
             weight = 1.0
         elif rows is not None and isinstance(weight, str):

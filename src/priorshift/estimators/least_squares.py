@@ -16,8 +16,7 @@ from priorshift.border import (
     Rows,
     check_choice,
     check_count,
-    check_fraction,
-    check_positive,
+    check_number,
     map_reduce,
     multiply,
     single_threaded_blas,
@@ -95,9 +94,9 @@ class RLLS(BBSE):
         self.decision, self.tol = decision, tol
 
     def _solve_ratio(self, J: Vector, q: Vector, *_: Any) -> tuple[Vector, Solution]:
-        gamma, tol = check_fraction(self.gamma, "gamma"), check_positive(self.tol, "tol")
-        strength = check_positive(self.regularization, "regularization")
-        delta = check_fraction(check_positive(self.delta, "delta"), "delta")
+        gamma, tol = check_number(self.gamma, "gamma", 1), check_number(self.tol, "tol")
+        strength = check_number(self.regularization, "regularization")
+        delta = check_number(check_number(self.delta, "delta"), "delta", 1)
         # rho: how far J may be from the truth with probability 1 - delta
         log_term, confusion = 2 * np.log(2 * self.classes_.size / delta), self.confusion_
         n = confusion.in_samples().sum() if confusion.exact else confusion.class_weights.sum()
@@ -166,7 +165,7 @@ class GLS(PriorEstimator):
         self.shrinkage, self.tol = shrinkage, tol
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
-        tol = check_positive(self.tol, "tol")
+        tol = check_number(self.tol, "tol")
         target = self._seen_target(y_proba, self.name)
         if target.empty:
             return self._only_unseen(target)
@@ -193,7 +192,7 @@ class GLS(PriorEstimator):
                 check_choice(self.shrinkage, ("evidence",), "shrinkage")
                 variance = evident_variance(C, q, Sigma, guess, spread)
             else:
-                strength = check_positive(self.shrinkage, "shrinkage") if self.shrinkage else 0.0
+                strength = check_number(self.shrinkage, "shrinkage") if self.shrinkage else 0.0
                 variance = 1 / strength if strength else np.inf
             solution = shrunk_least_squares(C, q, Sigma, guess, spread, variance, tol=tol)
         if solution.status == "not_converged":
@@ -275,7 +274,7 @@ class ELSA(PriorEstimator):
         self.tol, self.max_iter = tol, max_iter
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
-        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
+        tol, max_iter = check_number(self.tol, "tol"), check_count(self.max_iter, "max_iter")
         target = self._seen_target(y_proba, self.name)
         if target.empty:
             return self._only_unseen(target)

@@ -42,7 +42,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift.border import Predictions, read_labelled, read_proba, row_blocks, row_slices
+from priorshift.border import Predictions, read_labelled, read_proba, row_blocks
 from priorshift.counts import DecisionCounts
 from priorshift.estimators.data import Validation
 from priorshift.words import fact, say
@@ -403,7 +403,7 @@ def draw_permutations(samples: Samples, n_draws: int, rng: np.random.Generator) 
     sums = sides[0].sum(axis=0, dtype=np.float64), sides[1].sum(axis=0, dtype=np.float64)
     drawn = np.empty((n_draws, samples.classes.size))
     # rows are grouped anew after 250 draws, and dealt anew after 20
-    for part in row_slices(n_draws, 250 if size > 1 else n_draws):
+    for part in row_blocks(n_draws, n_rows=250 if size > 1 else n_draws):
         groups = []
         for side in sides:
             full = []
@@ -414,7 +414,7 @@ def draw_permutations(samples: Samples, n_draws: int, rng: np.random.Generator) 
         stay, rows = sums[at] - groups[at].sum(axis=0), np.concatenate(groups)
         hand = np.arange(len(groups[at]))
         held = -(-(len(rows) - hand) // hand.size)
-        for some in row_slices(part, 20):
+        for some in row_blocks(part, n_rows=20):
             taken = rng.random((some.stop - some.start, hand.size)) * held
             at_row = rng.permutation(len(rows))[taken.astype(np.intp) * hand.size + hand]
             ends = np.arange(0, taken.size + 1, hand.size)

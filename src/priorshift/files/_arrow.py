@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, float_type
 from priorshift._version import __version__
-from priorshift.border import Blocks, LockFree, Table, row_slices
+from priorshift.border import Blocks, LockFree, Table, row_blocks
 from priorshift.exceptions import require
 from priorshift.files import _base
 from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
@@ -70,7 +70,7 @@ class ColumnRows(Table):
             wanted = slice(max(part.start, start), min(part.stop, start + batch.num_rows))
             n = max(wanted.stop - wanted.start, 0)
             buffer = np.empty((len(columns), min(n_rows, n)), self.dtype)
-            for rows in row_slices(wanted, n_rows):
+            for rows in row_blocks(wanted, n_rows=n_rows):
                 here = slice(rows.start - start, rows.stop - start)
                 yield rows, stacked(columns, here, buffer)
             start += batch.num_rows
@@ -210,7 +210,7 @@ class ArrowTable(PredictionFile):
         import pyarrow as pa
 
         for batch in self.batches(names, None, _base.BLOCK_ROWS):
-            for rows in row_slices(batch.num_rows, _base.BLOCK_ROWS):
+            for rows in row_blocks(batch.num_rows, n_rows=_base.BLOCK_ROWS):
                 yield batch.slice(rows.start, rows.stop - rows.start)
         pa.default_memory_pool().release_unused()  # else it keeps what was decoded
 

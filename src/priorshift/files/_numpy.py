@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, are_numbers, float_type
 from priorshift._version import __version__
-from priorshift.border import Blocks, LockFree, Rows, Table, as_text, row_slices, slices, some
+from priorshift.border import Blocks, LockFree, Rows, Table, as_text, row_blocks, slices, some
 from priorshift.files import _base
 from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
 
@@ -57,7 +57,7 @@ class NpyFile(PredictionFile):
                 "parquet."
             )
         source = _matrix(self.array, self.where)
-        for rows in row_slices(slice(begin, source.shape[0]), _base.BLOCK_ROWS):
+        for rows in row_blocks(slice(begin, source.shape[0]), n_rows=_base.BLOCK_ROWS):
             new, _ = copy.change(source[rows], rows.start)
             yield len(new), np.ascontiguousarray(new, _written_type(source)).data.cast("B")
 
@@ -163,7 +163,7 @@ class NpzFile(PredictionFile):
     def pieces(self, copy: Copy, begin: int) -> Iterator[tuple[int, Any]]:
         """Yield blocks as two arrays: numbers, columns in the file's own order, and added cells."""
         values, order = self.read(copy.names), self._order(copy.names)
-        for rows in row_slices(slice(begin, values.shape[0]), _base.BLOCK_ROWS):
+        for rows in row_blocks(slice(begin, values.shape[0]), n_rows=_base.BLOCK_ROWS):
             changed, cells = copy.change(values[rows], rows.start)
             new = np.empty(changed.shape, dtype=_written_type(values))
             new[:, slice(None) if order is None else order] = changed

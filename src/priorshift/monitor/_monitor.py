@@ -17,7 +17,7 @@ from priorshift.border import (
     check_choice,
     check_count,
     check_level,
-    check_positive,
+    check_number,
     check_source_mass,
     column_of,
     read_proba,
@@ -309,7 +309,7 @@ class PriorMonitor(BaseEstimator):
         """Check the parameters, and set the fitted attributes, with no batch seen."""
         check_choice(self.online, ONLINE, "online")
         check_count(self.window, "window")
-        check_positive(self.half_life, "half_life")
+        check_number(self.half_life, "half_life")
         check_level(self.alarm_level, "alarm_level")
         K = estimator.classes_.size
         self.estimator_, self.classes_ = estimator, estimator.classes_
