@@ -256,14 +256,15 @@ def read_labels(values: Any, n_samples: int | None = None, name: str = "y") -> L
         # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
         labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
     if labels.ndim == 1 and labels.dtype.kind in "OTf":
-        floats, entries = labels.dtype.kind == "f", labels.tolist()
+        floats = labels.dtype.kind == "f"
+        entries = [] if floats else labels.tolist()
         gone = np.isnan(labels) if floats else np.array([*map(is_missing, entries)], bool)
         if gone.any():
             raise ValueError(
                 f"{name} has no label at position {gone.argmax()} ({gone.sum()} missing); drop "
                 "these rows."
             )
-        text = [] if floats else [isinstance(label, str) for label in entries]
+        text = [isinstance(label, str) for label in entries]
         if any(text) and not all(text):
             at = text.index(False)
             raise ValueError(

@@ -72,7 +72,10 @@ def match_columns(columns: Sequence[str], classes: Sequence[str]) -> dict[str, s
     {'cat': 'cat', 'dog': 'dog'}
     >>> match_columns(["id", "score"], ["dog", "cat"])
     """
-    for names in filter(None, (classes, without_point(classes))):
+    for spelt in (tuple, without_point):
+        names = spelt(classes)
+        if not names:
+            continue
         if set(names) <= set(columns):
             return dict(zip(columns, columns, strict=True))
         found = _alike(columns, names)

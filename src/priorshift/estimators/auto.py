@@ -352,7 +352,7 @@ class Auto(CalibratedMean):
             # outputs as they came may find other shares on validation than its labels have, by four
             # standard errors and a factor of two, as those of boosted trees after class weights
             labelled = np.bincount(rows.y, minlength=self.classes_.size) / rows.y.size
-            part = sample_rows(rows.y_proba, min(rows.y.size, JACKKNIFE_ROWS)).astype(np.float32)
+            part = sample_rows(rows.y_proba, JACKKNIFE_ROWS).astype(np.float32)
             shares = estimate_shares(part, np.maximum(self.source_priors_, NO_PRIOR))
             error = np.sqrt(shares.noise.diagonal() + labelled / rows.y.size)
             high, low = np.maximum(shares.priors, labelled), np.minimum(shares.priors, labelled)
@@ -482,8 +482,8 @@ class Auto(CalibratedMean):
         for rows in row_blocks(*y_proba.shape):
             block = y_proba[rows].astype(np.float32, copy=False)
             calibrated[rows] = average.apply(block)
-        n, K = y_proba.shape
-        drawn = sample_rows(y_proba, min(n, JACKKNIFE_ROWS)).astype(np.float32)
+        K = y_proba.shape[1]
+        drawn = sample_rows(y_proba, JACKKNIFE_ROWS).astype(np.float32)
         shares = estimate_shares(calibrated, source, apply_each(self._calibration.folds, drawn))
         # as they came, outputs stand for the mean prediction: EM's own denominator
         raw = np.maximum(self.source_priors_, NO_PRIOR)
@@ -517,7 +517,7 @@ class Auto(CalibratedMean):
                 doubt=2 * moments_share * (np.outer(apart, apart) + 2 * shares.jackknife),
             )
         # each of the averaged maps calibrates a million numbers of the target by itself
-        n_drawn = min(n, JACKKNIFE_ROWS, max(1, 1_000_000 // K))
+        n_drawn = min(JACKKNIFE_ROWS, max(1, 1_000_000 // K))
         drawn = sample_rows(y_proba, n_drawn).astype(np.float32)
         part = Target(drawn, sample_rows(calibrated, n_drawn))  # the same rows
         beliefs = []

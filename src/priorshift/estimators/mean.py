@@ -155,7 +155,7 @@ class CalibratedMean(PriorEstimator):
             return PriorInterval.around(
                 found.priors, 0 * everything, everything, everything, "asymptotic"
             )
-        some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS))
+        some = sample_rows(y_proba, JACKKNIFE_ROWS)
         one = np.asarray(self._calibration.average.apply(some), np.float64)
         spread = one * (1 - one) if request.estimand == "sample" else (one - one.mean(axis=0)) ** 2
         refits = np.array([fold.mean(axis=0) for fold in apply_each(self._calibration.folds, some)])

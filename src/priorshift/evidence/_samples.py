@@ -83,8 +83,7 @@ class Samples:
             return
         self.confusion = Validation(self.y_proba_val, y_val, None, validation).confusion("soft")
         self.C: Vector = self.confusion.conditional
-        counts = DecisionCounts.from_arrays(y_proba_target, decision="soft").counts
-        self.q: Vector = counts / counts.sum()
+        self.q = DecisionCounts.from_arrays(y_proba_target, decision="soft").frequencies
 
     def effective_size(self, priors: Vector) -> float:
         """Return how many draws from the mixture C p the validation set is worth."""
