@@ -63,7 +63,7 @@ def read_labelled(
     y_proba, y = column_of(y_proba, y, label_name, name)
     labels = read_labels(y, name=label_name)
     predictions = check_proba(y_proba, name, tables=tables, classes=classes, labels=labels)
-    labels = read_labels(labels, predictions.shape[0], label_name)
+    labels = read_labels(labels, predictions.values.shape[0], label_name)
     names = settle_classes(predictions, labels, classes)
     return names, ordered(predictions, names, name), encode_labels(labels, names, label_name)
 
