@@ -319,3 +319,28 @@ def test_rows_of_classes_that_validation_never_saw_are_set_aside(rng):
     assert only_unseen.empty
     np.testing.assert_allclose(only_unseen.among_seen(np.array([0.0, 0.0, 1.0])), [0.5, 0.5])
     np.testing.assert_allclose(target.among_seen(np.array([0.1, 0.3, 0.6])), [0.25, 0.75])
+
+
+def test_what_fit_lacks_is_said(data):
+    y_proba_val, y_val, _ = data
+    with pytest.raises(ValueError, match=r"EM needs source priors, or predictions"):
+        ps.EM().fit()
+    with pytest.raises(ValueError, match=r"PPI needs the names of the classes in the order"):
+        ps.PPI().fit()
+    with pytest.raises(ValueError, match=r"source_label_priors without source_priors need"):
+        ps.EM().fit(y_proba_val, source_label_priors=SOURCE)
+    both = ps.EM().fit(y_proba_val, source_priors=SOURCE, source_label_priors=TARGET)
+    np.testing.assert_allclose(both.source_priors_, SOURCE)
+    with pytest.raises(ValueError, match=r"CM does not use labels of the target"):
+        ps.CM().fit(y_proba_val, y_val).estimate(y_proba_val, y_target=y_val)
+
+
+def test_labels_of_the_target_go_with_decisions_as_with_the_rows_they_were_made_from(data):
+    _, _, y_proba = data
+    decided = y_proba.argmax(axis=1)
+    labels = np.where(np.arange(decided.size) % 5 == 0, decided // 2, -1)
+    ppi = ps.PPI().fit(classes=[0, 1, 2, 3])
+    given = {"y_target": labels, "unlabelled": -1}
+    found = ppi.estimate(y_pred=decided, **given)
+    expected = ppi.estimate(np.eye(4)[decided], **given)
+    np.testing.assert_allclose(found.priors, expected.priors, atol=1e-12)

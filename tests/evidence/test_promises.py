@@ -53,6 +53,17 @@ def test_each_reading_is_its_formula():
     assert found.covariate.mean == pytest.approx(expected.mean())
 
 
+def test_a_covariance_that_rounding_made_negative_is_none():
+    all_of_one, y = np.tile([0.9, 0.1], (6, 1)), np.array([0, 0, 0, 1, 1, 1])
+    acted = Acted(all_of_one, all_of_one, all_of_one[:, ::-1])
+    shares = np.full((3, 2), 0.5)
+    none, negative = (
+        promise(ACCURACY, acted, y, acted, shares, size * np.eye(2), adapts=True).prior
+        for size in (0.0, -1.0)
+    )
+    assert negative == none
+
+
 def test_under_prior_shift_the_promise_of_prior_shift_is_kept():
     rng, apart = np.random.default_rng(1), []
     for _ in range(60):

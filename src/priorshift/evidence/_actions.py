@@ -138,7 +138,7 @@ def promise(
     for at_shares, p in enumerate(shares):
         variance[at_shares] = _sum_of_squares(p[y] * deviation, groups)
     if goal.name != "balanced_accuracy":  # which weighs all classes alike
-        variance[2] += d @ covariance @ d
+        variance[2] += max(float(d @ covariance @ d), 0.0)  # rounding may leave less than 0
     unchanged, by_mean, by_estimate = map(Gain, (shares @ d).tolist(), np.sqrt(variance).tolist())
     expected = np.einsum("ij,ij->i", validation.calibrated[rows], savings)
     surprise = _sum_of_squares(saved[rows] - expected, groups, rows)
