@@ -197,6 +197,20 @@ def test_a_task_goes_through_many_partitions_that_are_kept(frame):
     table.release()
 
 
+def test_a_task_of_many_partitions_that_are_not_all_there_is_cut(frame, data, monkeypatch):
+    """On several machines, Spark may join partitions that are kept on different ones."""
+    table = SparkTable(frame, NAMES, cache=True)
+    files = kept_files(table)
+    elsewhere = table.frame.withColumn("path", F.lit("/kept/elsewhere"))
+    with monkeypatch.context() as patched:
+        patched.setattr(table, "_in_few_tasks", lambda: elsewhere)
+        em = ps.EM().fit(source_priors=np.full(K, 1 / K), classes=NAMES)
+        assert_same(em.estimate(table), em.estimate(data[2]))
+    assert kept_files(table) == files
+    assert table._in_few_tasks() is table.frame
+    table.release()
+
+
 def test_a_frame_that_changes_between_passes_is_found_out(table, monkeypatch):
     monkeypatch.setattr(table, "frame", table.frame.limit(1))
     with pytest.raises(ValueError, match=r"gave other (rows|partitions) than when .*cache=True"):

@@ -300,7 +300,7 @@ class SparkTable(Table):
         self.dtype = _spark_type(selected.schema, as_array=isinstance(columns, str))
         # mapInArrow cannot resolve names with points
         self._rows = selected.toDF(*(f"c{at}" for at in range(len(chosen))))
-        self.frame, self._cached = self._rows, cache
+        self.frame, self._cached, self._few_tasks = self._rows, cache, cache
         partitions = _collect(self._count())
         widths = sorted({row.width for row in partitions})
         if len(widths) > 1:
@@ -324,10 +324,14 @@ class SparkTable(Table):
         task = partial(_fold_partitions, fold, extents, n_rows, self.dtype)
         try:
             found = _collect(self._in_few_tasks().mapInArrow(task, RESULTS))
-        except FileNotFoundError:  # where Spark ran a task, nobody kept these rows: keep them anew
-            self.frame.unpersist()
-            self._count()
-            found = _collect(self._in_few_tasks().mapInArrow(task, RESULTS))
+        except FileNotFoundError:
+            self._few_tasks = False  # their partitions may be kept on several machines
+            try:
+                found = _collect(self.frame.mapInArrow(task, RESULTS))
+            except FileNotFoundError:  # nobody kept these rows where Spark ran the task: do it anew
+                self.frame.unpersist()
+                self._count()
+                found = _collect(self.frame.mapInArrow(task, RESULTS))
         if [row.partition for row in found] != list(extents):
             raise ValueError(_changed("partitions"))
         return [unpack(bytes(row.found)) for row in found]
@@ -355,7 +359,7 @@ class SparkTable(Table):
         many run at once.
         """
         context = getattr(self.frame.sparkSession, "sparkContext", None)
-        if not self._cached or context is None:
+        if not self._few_tasks or context is None:
             return self.frame
         n_bytes = self.shape[0] * self.shape[1] * self.dtype.itemsize
         return self.frame.coalesce(max(context.defaultParallelism, -(-n_bytes // TASK_BYTES)))
