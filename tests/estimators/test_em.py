@@ -176,3 +176,11 @@ def test_tiny_source_priors_have_intervals(source, level):
     np.testing.assert_allclose(shift.priors, [1, 0, 0], atol=1e-9)
     if level:
         assert shift.interval[0, 0] > 0.8
+
+
+def test_a_hyper_prior_below_1_takes_rows_that_are_next_to_certain():
+    y_proba = np.full((8, 10), 5e-324)
+    y_proba[:, -1] = 1.0
+    found = ps.MAP(alpha=0.5).fit(source_priors=np.full(10, 0.1)).estimate(y_proba)
+    assert found.status == "stationary"
+    np.testing.assert_allclose(found.priors, np.eye(10)[-1], atol=1e-12)

@@ -178,7 +178,7 @@ class Mixture:
         gradient = slope
         if self.penalised:
             used = self.excess != 0
-            with np.errstate(divide="ignore"):
+            with np.errstate(divide="ignore", over="ignore"):  # of a p that is next to 0
                 objective += float(self.excess[used] @ np.log(p[used]))
                 gradient = slope + np.divide(self.excess, p, out=np.zeros_like(p), where=used)
         gap = float(gradient.max() * p.sum()) - self.total
