@@ -40,7 +40,10 @@ RIDGE_GRID = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
 CV_GTOL = 0.01
 """Largest gradient, in square roots of nats, at which a fit ends whose ridge is to be chosen."""
 
-NO_TEMPERATURE = "no finite temperature is best, as the outputs rank labels no better than chance"
+NO_TEMPERATURE = (
+    "no finite temperature is best, as the outputs rank labels no better than chance; check that "
+    "rows and labels are in the same order"
+)
 EXHAUSTED = (
     "it stopped after {} iterations; raise max_iter, or choose a calibrator with fewer "
     "parameters, as this one may have no finite optimum on so few samples"
